@@ -73,6 +73,9 @@ pub struct GetOptions {
     pub checkpoint: CheckpointOptions,
     /// A wrapper around each partial file, for tests and limits.
     pub storage_wrapping: StorageWrapping,
+    /// Where haul notes what it knows of finished files, if their file system has no extended attributes for it. Without it
+    /// [`ExistingFilePolicy::Update`] may download them again.
+    pub notes_directory: Option<PathBuf>,
     /// Whether to use the mirrors and the Metalink document that an origin's Link fields name (RFC 6249).
     pub mirror_links: bool,
 }
@@ -92,6 +95,7 @@ impl Default for GetOptions {
             retry: RetryOptions::default(),
             checkpoint: CheckpointOptions::default(),
             storage_wrapping: StorageWrapping::default(),
+            notes_directory: None,
             // Off: requests would go to hosts that the user did not name.
             mirror_links: false,
         }

@@ -28,6 +28,7 @@ pub(super) fn check_existing(
     policy: ExistingFilePolicy,
     row: Option<ManifestRow>,
     unexpected: Option<&'static str>,
+    notes: Option<&Path>,
 ) -> Option<JobOutcome> {
     let path = job.path.clone();
     let found = match path.metadata() {
@@ -85,7 +86,7 @@ pub(super) fn check_existing(
             // The row records the file that was written then.
             let row = row.filter(|row| row.bytes == found.len());
             let tag = row.and_then(|row| row.etag);
-            let stored = load_validators(&path, job.resource_id());
+            let stored = load_validators(&path, job.resource_id(), notes);
             job.stored_validators = stored.map(|stored| StoredValidators {
                 etag: stored.etag.or(tag),
                 ..stored

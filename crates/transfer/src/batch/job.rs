@@ -199,6 +199,11 @@ impl BatchJob {
         }
     }
 
+    /// The entity tag of the file to update.
+    pub(super) fn stored_tag(&self) -> Option<&str> {
+        self.stored_validators.as_ref()?.etag.as_deref()
+    }
+
     /// Bytes that the file has by its list.
     pub(super) fn listed_size(&self) -> Option<u64> {
         self.listed.as_ref().map(|listed| listed.size)

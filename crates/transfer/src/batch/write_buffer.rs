@@ -175,7 +175,12 @@ impl WriteBuffer {
             body if job.staging_path.is_some() => body,
             body => match into_unnamed_file(body, &job, &self.storage_wrapping) {
                 Ok(file) => {
-                    store_validators(file.file(), &response.version, bytes, &job.download.url);
+                    let _ = store_validators(
+                        file.file(),
+                        &response.version,
+                        &job.download.url,
+                        &self.storage_wrapping,
+                    );
                     UnnamedBody::File(file)
                 }
                 // The file is for another file system than that of the batch's directory.

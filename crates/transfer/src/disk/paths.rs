@@ -139,7 +139,14 @@ pub(crate) fn or_current_directory(directory: &Path) -> &Path {
 pub(crate) fn sync_directory(directory: &Path, file: Option<&File>) -> io::Result<()> {
     match (File::open(directory), file) {
         (Ok(directory), _) => match directory.sync_all() {
-            Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+                ) =>
+            {
+                Ok(())
+            }
             other => other,
         },
         (Err(_), Some(file)) => sync_file_system(file),

@@ -62,6 +62,8 @@ pub struct StorageWrapping {
     wrap: Option<Arc<StorageWrapper>>,
     /// True for directories without unnamed files.
     lacks_unnamed_files: Option<Arc<DirectoryPredicate>>,
+    /// Whether files keep neither times nor attributes.
+    lacks_metadata: bool,
 }
 
 type StorageWrapper = dyn Fn(Arc<dyn PartialStorage>) -> Arc<dyn PartialStorage> + Send + Sync;
@@ -76,6 +78,7 @@ impl StorageWrapping {
         Self {
             wrap: Some(Arc::new(wrap)),
             lacks_unnamed_files: None,
+            lacks_metadata: false,
         }
     }
 
@@ -88,6 +91,17 @@ impl StorageWrapping {
     ) -> Self {
         self.lacks_unnamed_files = Some(Arc::new(is_excluded));
         self
+    }
+
+    /// The same wrapping, and files keep neither times nor extended attributes, as on some file systems.
+    #[must_use]
+    pub fn without_metadata(mut self) -> Self {
+        self.lacks_metadata = true;
+        self
+    }
+
+    pub(crate) fn lacks_metadata(&self) -> bool {
+        self.lacks_metadata
     }
 
     /// An unnamed file in the file system of a directory; see [`UnnamedFile::create_in`].

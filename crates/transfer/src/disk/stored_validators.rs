@@ -13,7 +13,9 @@ use std::time::SystemTime;
 use haul_plan::{ResourceId, ResourceVersion, UnixTime};
 use url::Url;
 
+use super::file_notes::{read_note, write_note};
 use super::permissions::FilePermissions;
+use super::storage::StorageWrapping;
 
 const ATTRIBUTE: &str = "user.haul.from";
 
@@ -28,12 +30,60 @@ pub(crate) struct StoredValidators {
     pub(crate) is_unedited: bool,
 }
 
-/// Stores the validators of a finished file of `length` bytes, downloaded from `url`. On a file system without extended
-/// attributes `--update` has to download again, so that is no error.
+/// What a file system keeps of a finished file beside its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeptMetadata {
+    /// Whether it has the time that it should have.
+    pub(crate) time: bool,
+    /// Whether it has the attribute.
+    pub(crate) attribute: bool,
+}
+
+/// What is noted of a finished file: the text of the attribute, but for the size and time that the file has by then.
+#[derive(Debug)]
+pub(crate) struct FileNote {
+    resource: ResourceId,
+    etag: Option<String>,
+    /// The time that the file should have, if its file system did not take it.
+    lost_time: Option<UnixTime>,
+    /// Whether there is anything to compare the file with.
+    has_validator: bool,
+    pub(crate) kept: KeptMetadata,
+}
+
+impl FileNote {
+    /// Writes it into `directory`, if the attribute could not be written. That fails silently: then the file is fetched again.
+    pub(crate) fn write_beside(&self, file: &File, path: &Path, directory: Option<&Path>) {
+        if let Some(directory) = directory.filter(|_| !self.kept.attribute && self.has_validator) {
+            let _ = write_note(directory, path, &self.text(file));
+        }
+    }
+
+    fn text(&self, file: &File) -> String {
+        let mut text = self.resource.to_string();
+        if let Some(size_and_time) = self.has_validator.then(|| size_and_time(file)).flatten() {
+            text = format!("{text} {size_and_time}");
+            if let Some(time) = self.lost_time {
+                text = format!("{text}:{}", time.nanoseconds());
+            }
+            if let Some(etag) = &self.etag {
+                text = format!("{text} {etag}");
+            }
+        }
+        text
+    }
+}
+
+/// Stores the validators of a finished file, downloaded from `url`. `storage` may refuse to keep them, as some file systems do.
 ///
 /// An object of S3 may know the time and the permissions of the file that it was uploaded from: the file gets them. Without the
 /// attribute the time of the object is better, since a sync compares it.
-pub(crate) fn store_validators(file: &File, version: &ResourceVersion, length: u64, url: &Url) {
+pub(crate) fn store_validators(
+    file: &File,
+    version: &ResourceVersion,
+    url: &Url,
+    storage: &StorageWrapping,
+) -> FileNote {
     let last_modified = version
         .last_modified
         .as_deref()
@@ -43,56 +93,73 @@ pub(crate) fn store_validators(file: &File, version: &ResourceVersion, length: u
         FilePermissions::apply_original(file, permissions);
     }
     let original_time = original.and_then(|original| original.modified);
-    let is_stored = store_time_and_tag(file, version, length, url, original_time.or(last_modified));
-    if !is_stored && original_time.is_some() {
-        store_time_and_tag(file, version, length, url, last_modified);
+    let note = store_time_and_tag(file, version, url, storage, original_time.or(last_modified));
+    match !note.kept.attribute && original_time.is_some() {
+        true => store_time_and_tag(file, version, url, storage, last_modified),
+        false => note,
     }
 }
 
-/// Sets the time, and writes the attribute. Returns whether the file system has it.
+/// Sets the time, and writes the attribute.
 fn store_time_and_tag(
     file: &File,
     version: &ResourceVersion,
-    length: u64,
     url: &Url,
+    storage: &StorageWrapping,
     modified: Option<SystemTime>,
-) -> bool {
-    let applied = modified.filter(|modified| {
-        let times = FileTimes::new().set_modified(*modified);
-        file.set_times(times).is_ok()
-    });
-    let mut value = ResourceId::from_url(url).to_string();
-    let size_and_time_text = match applied {
-        Some(applied) => Some(format_size_and_time(length, applied)),
-        None => version.etag.as_ref().and_then(|_| size_and_time(file)),
-    };
-    if let Some(size_and_time_text) = size_and_time_text {
-        value = format!("{value} {size_and_time_text}");
-        if let Some(etag) = &version.etag {
-            value = format!("{value} {etag}");
-        }
+) -> FileNote {
+    let keeps = !storage.lacks_metadata();
+    if let Some(modified) = modified.filter(|_| keeps) {
+        // Whether the file has it then is looked at: some file systems round times, or refuse them silently.
+        let _ = file.set_times(FileTimes::new().set_modified(modified));
     }
-    write_attribute(file, &value)
+    let found = || Some(UnixTime::from(file.metadata().ok()?.modified().ok()?));
+    let lost_time = modified
+        .map(UnixTime::from)
+        .filter(|wanted| found() != Some(*wanted));
+    let mut note = FileNote {
+        resource: ResourceId::from_url(url),
+        etag: version.etag.as_ref().map(ToString::to_string),
+        lost_time,
+        has_validator: modified.is_some() || version.etag.is_some(),
+        kept: KeptMetadata {
+            time: lost_time.is_none(),
+            attribute: false,
+        },
+    };
+    note.kept.attribute = keeps && write_attribute(file, &note.text(file));
+    note
 }
 
 /// The validators of the file at `path`, for a request for `resource`. `None` if there is no file, or it is from another
 /// resource: its time and tag say nothing about this one.
-pub(crate) fn load_validators(path: &Path, resource: ResourceId) -> Option<StoredValidators> {
+///
+/// `notes` is the directory of notes about files whose file system has no attributes.
+pub(crate) fn load_validators(
+    path: &Path,
+    resource: ResourceId,
+    notes: Option<&Path>,
+) -> Option<StoredValidators> {
     let file = File::open(path).ok()?;
     let modified = file.metadata().ok()?.modified().ok()?;
-    let value = read_attribute(&file).unwrap_or_default();
+    let value = read_attribute(&file);
+    let value = value
+        .or_else(|| read_note(notes?, path))
+        .unwrap_or_default();
     let mut fields = value.splitn(3, ' ');
     let stored_resource = fields.next().and_then(ResourceId::parse);
     if stored_resource.is_some_and(|stored_resource| stored_resource != resource) {
         return None;
     }
-    let size_and_time_text = fields.next();
-    let is_unedited =
-        size_and_time_text.is_some_and(|stored| size_and_time(&file).as_deref() == Some(stored));
+    let stored = fields.next().map(StoredTime::parse);
+    let is_unedited = stored
+        .as_ref()
+        .is_some_and(|stored| size_and_time(&file).as_deref() == Some(stored.size_and_time));
+    let lost_time = stored.and_then(|stored| stored.lost_time);
     let etag = fields.next().filter(|_| is_unedited);
     Some(StoredValidators {
         etag: etag.map(str::to_owned),
-        modified,
+        modified: lost_time.filter(|_| is_unedited).unwrap_or(modified),
         is_unedited,
     })
 }
@@ -120,7 +187,9 @@ pub(crate) fn noted_download(
     }
     let now = format_size_and_time(metadata.len(), metadata.modified().ok()?);
     Some(NotedDownload {
-        is_unedited: fields.next() == Some(now.as_str()),
+        is_unedited: fields
+            .next()
+            .is_some_and(|stored| StoredTime::parse(stored).size_and_time == now),
         entity_tag: fields.next().map(str::to_owned),
     })
 }
@@ -180,6 +249,28 @@ fn read_attribute(file: &File) -> Option<String> {
     String::from_utf8(value).ok()
 }
 
+/// The second word of the attribute.
+struct StoredTime<'a> {
+    /// What the file had then.
+    size_and_time: &'a str,
+    /// The time that it should have had.
+    lost_time: Option<SystemTime>,
+}
+
+impl<'a> StoredTime<'a> {
+    fn parse(word: &'a str) -> Self {
+        let lost = word.match_indices(':').nth(1).map(|(at, _)| at);
+        let lost_time = lost.and_then(|at| {
+            let nanoseconds: i128 = word[at + 1..].parse().ok()?;
+            UnixTime::from_nanoseconds(nanoseconds).to_system_time()
+        });
+        Self {
+            size_and_time: &word[..lost.unwrap_or(word.len())],
+            lost_time,
+        }
+    }
+}
+
 /// Size and time, as one word.
 fn size_and_time(file: &File) -> Option<String> {
     let metadata = file.metadata().ok()?;
@@ -225,8 +316,13 @@ mod tests {
             resource_id("http://h.test/f"),
             resource_id("http://h.test/g"),
         );
-        store_validators(&file, &version("\"v1\""), 3, &url("http://h.test/f"));
-        let found = load_validators(&path, resource).unwrap();
+        store_validators(
+            &file,
+            &version("\"v1\""),
+            &url("http://h.test/f"),
+            &StorageWrapping::default(),
+        );
+        let found = load_validators(&path, resource, None).unwrap();
         assert_eq!(
             found.modified,
             UNIX_EPOCH + Duration::from_secs(784_111_777)
@@ -235,11 +331,14 @@ mod tests {
         assert!(found.etag.is_none() || found.etag.as_deref() == Some("\"v1\""));
         assert_eq!(found.is_unedited, found.etag.is_some());
         file.write_all(b"d").unwrap();
-        let edited = load_validators(&path, resource).unwrap();
+        let edited = load_validators(&path, resource, None).unwrap();
         assert_eq!((edited.etag, edited.is_unedited), (None, false));
-        assert_eq!(load_validators(&dir.path().join("none"), resource), None);
+        assert_eq!(
+            load_validators(&dir.path().join("none"), resource, None),
+            None
+        );
         if file_owner(&path) != FileOwner::Unknown {
-            assert_eq!(load_validators(&path, other_resource), None);
+            assert_eq!(load_validators(&path, other_resource, None), None);
         }
     }
 
@@ -252,13 +351,18 @@ mod tests {
         assert_eq!(file_owner(&path), FileOwner::Unknown);
         let resource = resource_id("http://h.test/f");
         for version in [ResourceVersion::default(), version("W/\"v 1\"")] {
-            store_validators(&file, &version, 0, &url("http://h.test/f"));
+            store_validators(
+                &file,
+                &version,
+                &url("http://h.test/f"),
+                &StorageWrapping::default(),
+            );
             // This file system has no attributes.
             if file_owner(&path) == FileOwner::Unknown {
                 return;
             }
             assert_eq!(file_owner(&path), FileOwner::Resource(resource));
-            let tag = load_validators(&path, resource).unwrap().etag;
+            let tag = load_validators(&path, resource, None).unwrap().etag;
             assert_eq!(tag, version.etag.as_ref().map(ToString::to_string));
         }
         std::os::unix::fs::symlink("f", dir.path().join("link")).unwrap();
@@ -287,7 +391,7 @@ mod tests {
             let file = File::create(&path).unwrap();
             file.set_permissions(std::fs::Permissions::from_mode(0o640))
                 .unwrap();
-            store_validators(&file, &version, 0, &url(address));
+            store_validators(&file, &version, &url(address), &StorageWrapping::default());
             let metadata = file.metadata().unwrap();
             let mode = metadata.permissions().mode() & 0o777;
             let expected = if is_object { 0o750 } else { 0o640 };

@@ -7,7 +7,6 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use haul_plan::{DigestAlgorithm, ResourceVersion};
-use url::Url;
 
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
@@ -17,7 +16,7 @@ use super::partial_claim::PartialClaim;
 use super::partial_download::PartialDownload;
 use super::strategy::{DownloadTotals, DownloadedFile};
 use crate::checksum::{ComputedDigest, DigestFollower, DigestSet};
-use crate::disk::{FilePermissions, blocking, store_validators};
+use crate::disk::{FilePermissions, KeptMetadata, blocking, store_validators};
 use crate::error::{ErrorClass, GetError};
 use crate::event::TransferEvent;
 use crate::options::{DownloadOutcome, ExistingFilePolicy};
@@ -109,7 +108,10 @@ async fn verify_and_publish(
         return Ok(VerificationOutcome::WrongDigest(error));
     }
     let replace = context.existing_file() != ExistingFilePolicy::Keep;
-    let unsynced = publish(partial, version, &context.job.url, replace)?;
+    let (unsynced, kept) = publish(partial, version, context, replace)?;
+    if !kept.time {
+        context.warn_of_lost_times(partial.paths.path()).await;
+    }
     let path = partial.paths.path().to_owned();
     if context.engine.requires_durable_name {
         let sync_parents = || {
@@ -160,9 +162,10 @@ async fn compute_digests(
 fn publish(
     partial: &mut PartialDownload,
     version: &ResourceVersion,
-    url: &Url,
+    context: &JobContext<'_>,
     replace: bool,
-) -> Result<Option<io::Error>, GetError> {
+) -> Result<(Option<io::Error>, KeptMetadata), GetError> {
+    let (url, options) = (&context.job.url, context.options());
     let path = partial.paths.path().to_owned();
     let local = |action| {
         let path = path.clone();
@@ -170,8 +173,8 @@ fn publish(
     };
     blocking(|| {
         let replaced = FilePermissions::of_file(&path).or(partial.replaced_permissions);
-        let length = partial.storage().length().map_err(local("look at"))?;
-        store_validators(partial.file.file(), version, length, url);
+        let file = partial.file.file();
+        let note = store_validators(file, version, url, &options.storage_wrapping);
         if let Some(permissions) = replaced.filter(|_| replace) {
             permissions.apply(partial.file.file());
         }
@@ -182,9 +185,14 @@ fn publish(
             io::ErrorKind::AlreadyExists => GetError::AlreadyExists { path: path.clone() },
             _ => local("rename to")(e),
         })?;
+        note.write_beside(
+            partial.file.file(),
+            &path,
+            options.notes_directory.as_deref(),
+        );
         partial.mark_published();
         let directory = partial.paths.directory();
-        Ok(partial.storage().sync_directory(directory).err())
+        Ok((partial.storage().sync_directory(directory).err(), note.kept))
     })
 }
 

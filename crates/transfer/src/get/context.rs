@@ -1,6 +1,8 @@
 //! The state that all jobs of an engine share, and the context of one job that all its steps share.
 
 use std::future::Future;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haul_net::Client;
@@ -29,6 +31,8 @@ pub(crate) struct EngineState {
     /// Whether a job is only done when its file's name, and all directories above it, would survive a power cut: a batch's manifest
     /// will say so. Else it is worth a warning that they may not.
     pub(super) requires_durable_name: bool,
+    /// Whether it was said that a file system does not keep times.
+    pub(super) lost_times: AtomicBool,
 }
 
 impl EngineState {
@@ -40,6 +44,7 @@ impl EngineState {
             events,
             reserved_names: Some(ReservedNames::default()),
             requires_durable_name: false,
+            lost_times: AtomicBool::new(false),
         }
     }
 
@@ -115,6 +120,14 @@ impl JobContext<'_> {
     /// Sends an event. That nobody listens is no reason to stop.
     pub(super) async fn send(&self, event: TransferEvent) {
         let _ = self.engine.events.send(event).await;
+    }
+
+    /// Says, once for all jobs, that the file system of a file does not keep its time.
+    pub(super) async fn warn_of_lost_times(&self, path: &Path) {
+        if !self.engine.lost_times.swap(true, Ordering::Relaxed) {
+            let what = "the file system does not keep the time of the origin's file: it has that of the download";
+            self.warn(format!("{}: {what}", path.display())).await;
+        }
     }
 
     pub(super) async fn warn(&self, text: impl Into<String>) {

@@ -145,6 +145,7 @@ pub(super) fn check_existing(
     paths: &DownloadPaths,
     existing: ExistingFilePolicy,
     url: &Url,
+    notes: Option<&Path>,
 ) -> Result<Option<StoredValidators>, GetError> {
     let path = paths.path();
     let found = blocking(|| path.symlink_metadata());
@@ -162,7 +163,7 @@ pub(super) fn check_existing(
         }),
         (Ok(_), ExistingFilePolicy::Overwrite) => Ok(None),
         (Ok(_), ExistingFilePolicy::Update) => Ok(blocking(|| {
-            load_validators(path, ResourceId::from_url(url))
+            load_validators(path, ResourceId::from_url(url), notes)
         })),
     }
 }

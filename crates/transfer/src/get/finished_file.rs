@@ -72,7 +72,7 @@ pub(super) async fn finish_existing(
 fn own_validators(path: &Path, url: &url::Url) -> Option<StoredValidators> {
     let resource = ResourceId::from_url(url);
     match file_owner(path) {
-        FileOwner::Resource(owner) if owner == resource => load_validators(path, resource),
+        FileOwner::Resource(owner) if owner == resource => load_validators(path, resource, None),
         _ => None,
     }
 }

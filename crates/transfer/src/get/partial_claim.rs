@@ -75,7 +75,12 @@ pub(super) async fn prepare(
     }
     let existing = context.existing_file();
     let stored = if is_known || existing == ExistingFilePolicy::Update {
-        check_existing(&paths, existing, url)?
+        check_existing(
+            &paths,
+            existing,
+            url,
+            context.options().notes_directory.as_deref(),
+        )?
     } else {
         None
     };
@@ -231,7 +236,7 @@ pub(super) async fn claim(
         Some(partial) => partial,
         None => {
             reserve_name(context, &paths)?;
-            check_existing(&paths, context.existing_file(), url)?;
+            check_existing(&paths, context.existing_file(), url, None)?;
             open(context, paths).await?
         }
     };

@@ -48,6 +48,8 @@ pub(crate) struct DownloadStart<'a> {
     pub(crate) failed_sources: Option<&'a SourceSet>,
     /// A first response that is there already.
     pub(crate) response: Option<HandedOverResponse>,
+    /// The entity tag of the file to update, where only the caller knows it.
+    pub(crate) known_tag: Option<&'a str>,
 }
 
 /// Downloads the file of one job with a partial file, or into a stream.
@@ -79,6 +81,8 @@ struct DownloadRun<'a> {
     totals: DownloadTotals,
     /// A first response that is there already, as long as no attempt has used it.
     response: Option<HandedOverResponse>,
+    /// The entity tag of the file to update, where only the caller knows it.
+    known_tag: Option<String>,
     /// The final path, once it is known.
     path: Option<PathBuf>,
     /// Why the next attempt begins from the first byte although bytes are on disk. They stay until the response is there that replaces
@@ -118,6 +122,7 @@ impl<'a> DownloadRun<'a> {
             sources,
             totals: DownloadTotals::default(),
             response: start.response,
+            known_tag: start.known_tag.map(str::to_owned),
             path: None,
             starts_again: None,
             has_discovered: false,
@@ -190,6 +195,10 @@ impl<'a> DownloadRun<'a> {
         partial: Option<PartialDownload>,
     ) -> Result<AttemptOutcome, GetError> {
         let (mut partial, stored) = prepare(self.context, destination, partial).await?;
+        let stored = stored.map(|stored| StoredValidators {
+            etag: stored.etag.or_else(|| self.known_tag.clone()),
+            ..stored
+        });
         // To replace a file, the version must be one that the origin has now. To add one it is enough that the origin had it.
         let adds = self.context.existing_file() == ExistingFilePolicy::Keep;
         if let Some(whole) = partial.take_if(|partial| adds && self.is_finished(partial)) {

@@ -42,6 +42,7 @@ mod rows_b_complete_files;
 mod rows_b_disk;
 mod rows_b_kept_bytes;
 mod rows_b_later_runs;
+mod rows_b_poor_file_systems;
 mod rows_b_replaced;
 mod rows_b_temporary_names;
 mod slow_disk;

@@ -52,6 +52,8 @@ pub(super) struct ReaderSettings {
     /// What files must be like, existing ones too.
     pub(super) expected_content: ContentExpectation,
     pub(super) storage_wrapping: StorageWrapping,
+    /// Where notes about files are that their file system does not keep.
+    pub(super) notes_directory: Option<PathBuf>,
     pub(super) previous_runs: Option<PreviousRuns>,
     /// Where large files are stored meanwhile; `None` for a batch that writes files.
     pub(super) staging_directory: Option<PathBuf>,
@@ -87,6 +89,7 @@ impl ReaderSettings {
             existing_files: get.existing_file,
             expected_content: get.expected_content.clone(),
             storage_wrapping: get.storage_wrapping.clone(),
+            notes_directory: get.notes_directory.clone(),
             previous_runs: None,
             staging_directory: output.staging_directory().map(Path::to_owned),
             is_memory: output.is_memory(),
@@ -286,7 +289,8 @@ impl JobReader {
                     return Some(manifest_outcome(job).into());
                 }
                 let row = recorded.and_then(|recorded| recorded.row());
-                if let Some(outcome) = check_existing(job, policy, row, unexpected) {
+                let notes = self.settings.notes_directory.as_deref();
+                if let Some(outcome) = check_existing(job, policy, row, unexpected, notes) {
                     return Some(outcome.into());
                 }
             }

@@ -114,9 +114,10 @@ impl<'a> Attempt<'a> {
     /// A 304 need not repeat the tag, so the row has the old one, for the next `--update`.
     async fn on_not_modified(self, response: &ResponseInfo) {
         self.end(0, JobRunResult::Done);
-        let stored = self.job.stored_validators.as_ref();
         let row = ManifestRow {
-            etag: stored.and_then(|stored| stored.etag.clone()),
+            // As in the row of the download: the next run compares it with the file.
+            bytes: self.job.path.metadata().map_or(0, |found| found.len()),
+            etag: self.job.stored_tag().map(str::to_owned),
             ..self.job.row_of_response(JobRowState::Skipped, response)
         };
         self.commit(JobOutcome::success(row)).await;
@@ -145,6 +146,7 @@ impl<'a> Attempt<'a> {
                     source: self.job.source(),
                     failed_sources: self.job.failed_sources(),
                     response,
+                    known_tag: self.job.stored_tag(),
                 };
                 let stop = pool.stop.clone();
                 download(&pool.engine, &self.job.download, start, stop).await
@@ -182,7 +184,10 @@ impl<'a> Attempt<'a> {
         let row = ManifestRow {
             bytes: outcome.bytes,
             checksums: outcome.checksums,
-            etag: outcome.etag,
+            etag: match outcome.etag {
+                None if outcome.not_modified => job.stored_tag().map(str::to_owned),
+                etag => etag,
+            },
             attempts: job.attempts + outcome.retries,
             ..job.row(state)
         };
