@@ -126,6 +126,8 @@ const READ_BY_LIBRARIES: &[&str] = &[
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "CLICOLOR",
     "CLICOLOR_FORCE",
+    // By the standard library, which finds the home folder.
+    "HOME",
     "COLUMNS",
     "NO_COLOR",
     "TMPDIR",

@@ -32,11 +32,12 @@ fn jobs(flags: &[&str]) -> Vec<DownloadJob> {
 fn without_flags_the_defaults_of_the_crates_hold() {
     let GetSettings {
         mut client,
-        options,
+        mut options,
         task,
     } = settings(&["--proxy", ""]);
     // They depend on the environment of the test.
     client.tls.trusted_files = None;
+    options.notes_directory = None;
     assert_eq!(
         format!("{options:?}"),
         format!("{:?}", GetOptions::default())
