@@ -70,6 +70,12 @@ impl FailureHistory {
         self.unusable >= MAX_UNUSABLE
     }
 
+    /// Gives ranges up. Responses to requests without them are counted anew.
+    pub(super) fn stop_ranges(&mut self) {
+        self.without_ranges = true;
+        self.unusable = 0;
+    }
+
     /// Counts a response that was not HTTP. Returns whether the limit is exceeded.
     pub(super) fn count_garbled(&mut self) -> bool {
         self.garbled += 1;

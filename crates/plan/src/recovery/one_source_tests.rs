@@ -221,6 +221,25 @@ fn a41_a_body_that_always_ends_at_the_same_byte_ends_the_job() {
 }
 
 #[test]
+fn a41_a_head_that_never_fits_ends_the_job_also_without_ranges() {
+    let failure = RequestFailure::Unusable(UnusableResponse::UnrequestedNotModified);
+    let truncated = RequestFailure::Unusable(UnusableResponse::TruncatedBody {
+        received: 0,
+        length: 9,
+    });
+    let mut policy = policy();
+    let mut fail = |failure| policy.on_failure(failure, &ALONE);
+    assert!(matches!(fail(&failure), RecoveryAction::Retry(_)));
+    assert!(matches!(fail(&failure), RecoveryAction::Retry(_)));
+    assert_eq!(fail(&failure), RecoveryAction::OneStream);
+    // A body that breaks off says nothing about the next one.
+    for failure in [&failure, &truncated, &failure, &truncated] {
+        assert!(matches!(fail(failure), RecoveryAction::Retry(_)));
+    }
+    assert_eq!(fail(&failure), RecoveryAction::GiveUp);
+}
+
+#[test]
 fn a3_an_ignored_range_is_sent_again_and_then_one_stream_takes_over() {
     let mut policy = policy();
     let mut fail = || policy.on_failure(&RequestFailure::RangeIgnored, &ALONE);

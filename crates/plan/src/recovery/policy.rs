@@ -355,10 +355,21 @@ impl RecoveryPolicy {
         failure: &RequestFailure,
         context: &FailureContext<'_>,
     ) -> RecoveryAction {
-        let history = &self.histories[context.source];
-        // If ranges were given up already, there is no other strategy left. If there are other sources, they are used instead.
-        if history.without_ranges || !self.is_only_source(context) || self.made_progress(context) {
+        // If there are other sources, they are used instead.
+        if !self.is_only_source(context) || self.made_progress(context) {
             return self.retry(failure, context);
+        }
+        let history = &mut self.histories[context.source];
+        if history.without_ranges {
+            // There is no other strategy left. A head that does not fit is the same each time (row A41); a body may break off anywhere.
+            let is_head = !matches!(
+                failure,
+                RequestFailure::Unusable(UnusableResponse::TruncatedBody { .. })
+            );
+            return match is_head && history.count_unusable() {
+                true => self.drop_or_give_up(context),
+                false => self.retry(failure, context),
+            };
         }
         let too_many = self.is_same_next_time(failure, context)
             || self.histories[context.source].count_unusable();
@@ -369,7 +380,7 @@ impl RecoveryPolicy {
         match wait {
             Some(wait) => RecoveryAction::Retry(wait),
             None => {
-                self.histories[context.source].without_ranges = true;
+                self.histories[context.source].stop_ranges();
                 RecoveryAction::OneStream
             }
         }

@@ -132,7 +132,7 @@ pub fn classify_response(
             retry_after,
         }),
         206 => partial_content(request, headers),
-        200 => full_content(request, headers),
+        200 => successful(request, headers),
         304 if request.conditional => Ok(ResponseContent::NotModified),
         304 => Err(unusable(UnusableResponse::UnrequestedNotModified)),
         416 if request.range.is_some() => range_not_satisfiable(request, status, headers),
@@ -155,7 +155,26 @@ fn unusable(reason: impl Into<UnusableResponse>) -> RequestFailure {
     RequestFailure::Unusable(reason.into())
 }
 
-/// 206.
+/// 200. Some origins send a part under this status, and only Content-Range and the length say so (row A50).
+fn successful(
+    request: &RequestedContent<'_>,
+    headers: &HeaderMap,
+) -> Result<ResponseContent, RequestFailure> {
+    let value = headers.get(CONTENT_RANGE);
+    let content_range = value.and_then(|value| ContentRange::parse(value.as_bytes()).ok());
+    let named = content_range.and_then(|named| Some((named.range?, named.total?)));
+    let part = named.map(|(range, total)| (range.end - range.start, total));
+    match (part, known_length(headers)) {
+        (Some((part, total)), Some(length)) if part < total && length == part => {
+            partial_content(request, headers)
+        }
+        // Nobody knows whether the body is the part or the file.
+        (Some((part, total)), None) if part < total => Err(unusable(UnusableResponse::Unexpected)),
+        _ => full_content(request, headers),
+    }
+}
+
+/// 206, or 200 with a part.
 fn partial_content(
     request: &RequestedContent<'_>,
     headers: &HeaderMap,
@@ -233,7 +252,7 @@ fn without_content_range(headers: &HeaderMap) -> RequestFailure {
     })
 }
 
-/// 200.
+/// 200 with the whole file.
 fn full_content(
     request: &RequestedContent<'_>,
     headers: &HeaderMap,

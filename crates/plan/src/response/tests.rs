@@ -535,6 +535,54 @@ fn b6_a_304_counts_only_when_the_request_was_conditional() {
     );
 }
 
+#[test]
+fn a50_a_part_under_status_200_is_a_part() {
+    let version = known_version();
+    let part = ("content-range", "bytes 0-99/1000");
+    let length = |length| ("content-length", length);
+    assert_eq!(
+        classify(&first(), 200, &[part, length("100"), TAG]),
+        classify(&first(), 206, &[part, length("100"), TAG])
+    );
+    let middle = middle(&version);
+    let inside = ("content-range", "bytes 100-199/1000");
+    assert!(matches!(
+        classify(&middle, 200, &[inside, length("100"), TAG]),
+        Ok(ResponseContent::Part { range, total: 1000, .. }) if range == (100..200)
+    ));
+    // A request for the whole file gets no part of it.
+    let whole = RequestedContent::default();
+    assert_eq!(
+        unusable_reason(&whole, 200, &[part, length("100")]),
+        UnusableResponse::UnrequestedPartial
+    );
+    for request in [&first(), &middle, &whole] {
+        assert_eq!(
+            unusable_reason(request, 200, &[part, TAG]),
+            UnusableResponse::Unexpected
+        );
+    }
+    // The length is that of the file, or the range is all of it.
+    for range in [
+        "bytes 0-99/1000",
+        "bytes 0-999/1000",
+        "bytes */1000",
+        "junk",
+    ] {
+        assert!(matches!(
+            classify(
+                &first(),
+                200,
+                &[("content-range", range), length("1000"), TAG]
+            ),
+            Ok(ResponseContent::Whole {
+                length: Some(1000),
+                ..
+            })
+        ));
+    }
+}
+
 fn any_value() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~]{0,40}",

@@ -326,6 +326,27 @@ async fn a40_parts_that_reach_farther_or_name_no_total_need_no_retry_and_several
     }
 }
 
+/// Such an origin sends no more of a file than was asked for, under the status of a whole one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a50_parts_under_status_200_are_no_whole_file() {
+    for cut in [content().length(), 100_000] {
+        let part = move |_: &RecordedRequest, reply: &mut OriginResponse| {
+            reply.status = 200;
+            if let OriginResponseBody::Slice(content, range) = &mut reply.body {
+                range.end = range.end.min(range.start + cut);
+                let (first, last) = (range.start, range.end - 1);
+                let total = content.length();
+                reply.set_header("Content-Range", &format!("bytes {first}-{last}/{total}"));
+            }
+        };
+        let case = JobCase::new();
+        let resource = OriginResource::new(content()).rule(RequestMatcher::with_range(), part);
+        let (run, _origin) = case.run(resource).await;
+        run.outcome();
+        case.assert_file(&content());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a9_without_a_content_range_or_with_multipart_the_file_is_read_as_one_stream() {
     for kind in [
