@@ -129,7 +129,6 @@ const READ_BY_LIBRARIES: &[&str] = &[
     // By the standard library, which finds the home folder.
     "HOME",
     "COLUMNS",
-    "HOME",
     "NO_COLOR",
     "TMPDIR",
 ];

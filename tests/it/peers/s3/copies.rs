@@ -76,7 +76,7 @@ async fn copies_inside_our_server() {
         (&[address, address][..], "to itself"),
         (&["s3://bucket/from/", "s3://bucket/x/"], "is a folder"),
         (&["s3://bucket/none", "s3://bucket/x"], "404 Not Found"),
-        (&["file", "s3://bucket/x"], "s3://BUCKET/KEY"),
+        (&["file", "s3://bucket/x"], "haul cp copies inside a store"),
         (
             &["-r", "s3://bucket/none/", "s3://bucket/x/"],
             "nothing to copy",
