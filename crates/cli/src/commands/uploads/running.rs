@@ -174,7 +174,8 @@ impl UploadReport {
         if let Some(error) = renderer.take_write_error() {
             self.tally.lost_result(output::write_error_exit(&error));
         }
-        self.tally.exit(count)
+        let least = if self.not_tried.is_some() { 2 } else { 0 };
+        self.tally.exit(count.max(least))
     }
 }
 
@@ -349,8 +350,10 @@ impl RunningUploads<'_> {
             self.totals.fill(&mut report.summary);
             let tried = report.summary.done + report.summary.failed;
             let left = report.summary.listed.saturating_sub(tried);
-            report.tally.not_tried(left);
-            report.not_tried = Some(left).filter(|left| *left > 0);
+            // The walk of a folder may not have come to the second file yet.
+            let has_others = left > 0 || self.is_batch && !report.summary.list_complete;
+            report.tally.not_tried(left.max(u64::from(has_others)));
+            report.not_tried = has_others.then_some(left);
         }
     }
 }
