@@ -10,6 +10,9 @@
 //!
 //! A refusal that names a time pauses the host until then, whatever else is under way (row A42). After the first pause it takes several such
 //! refusals in a row: a few among responses may be about their files, or come from a host that refuses at random.
+//!
+//! Pauses double with each *moment* of refusals, and not with each refusal (row A46). A moment lasts as long as its pause: refusals of all
+//! requests that were made before its end are of the same moment.
 
 use std::time::Duration;
 
@@ -27,7 +30,7 @@ const LIMIT_DURATION: (Duration, Duration) = (Duration::from_secs(1), Duration::
 /// Refusals in a row, among requests that are under way, that pause no host once more.
 const MAX_STRAY_REFUSALS: u32 = 3;
 
-/// The pause after the second refusal in a row without another request under way, doubled with each further one: at first, and
+/// The pause after refusals in a row without another request under way, doubled with each further moment of them: at first, and
 /// at most.
 const REFUSAL_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
@@ -50,6 +53,9 @@ pub(super) struct HostRefusals {
     unforgiven: f32,
     /// Refusals since the last response.
     in_a_row: u32,
+    /// Moments of refusals since the last response, and when the last one ends.
+    moments: u32,
+    moment_until: Duration,
     /// Whether a refusal has paused the host until the time that it named.
     has_paused: bool,
     /// When the limit was last lowered: requests made before are of that moment.
@@ -70,6 +76,8 @@ impl HostRefusals {
             limit: None,
             unforgiven: 0.0,
             in_a_row: 0,
+            moments: 0,
+            moment_until: Duration::ZERO,
             has_paused: false,
             lowered_at: Duration::ZERO,
             lift_at: Duration::MAX,
@@ -91,7 +99,7 @@ impl HostRefusals {
 
     pub(super) fn on_response(&mut self) {
         self.unforgiven = (self.unforgiven - FORGIVEN_PER_RESPONSE).max(0.0);
-        self.in_a_row = 0;
+        (self.in_a_row, self.moments) = (0, 0);
     }
 
     /// A request that was made at `requested_at` was refused, `open` others are under way. Returns whether that lowers the
@@ -104,6 +112,10 @@ impl HostRefusals {
         target: usize,
     ) -> bool {
         self.in_a_row = self.in_a_row.saturating_add(1);
+        if self.moments == 0 || requested_at >= self.moment_until {
+            self.moments = self.moments.saturating_add(1);
+            self.moment_until = now.saturating_add(self.pause());
+        }
         if let Some(limit) = self.limit
             && requested_at < self.lowered_at
         {
@@ -145,11 +157,14 @@ impl HostRefusals {
             Some(wait) if wait > max_retry_after => return HostRefusalAction::RejectJobs(wait),
             _ => {}
         }
-        let pause = REFUSAL_PAUSE
-            .0
-            .saturating_mul(1 << (self.in_a_row - 2).min(20))
-            .min(REFUSAL_PAUSE.1);
-        HostRefusalAction::Pause(pause)
+        HostRefusalAction::Pause(self.pause())
+    }
+
+    /// How long the present moment of refusals lasts.
+    fn pause(&self) -> Duration {
+        let doublings = self.moments.saturating_sub(1).min(20);
+        let (first, longest) = REFUSAL_PAUSE;
+        first.saturating_mul(1 << doublings).min(longest)
     }
 
     /// Lifts the limit when it is time, and drops it at `max`. Returns whether it did.
@@ -250,11 +265,36 @@ mod tests {
         refusals.on_refused(ms(1), ms(1), 0, 1);
         assert_eq!(effect(&mut refusals, 1), HostRefusalAction::None);
         assert_eq!(effect(&mut refusals, 0), pause(200));
-        refusals.on_refused(ms(2), ms(2), 0, 1);
+        refusals.on_refused(ms(201), ms(202), 0, 1);
         assert_eq!(effect(&mut refusals, 0), pause(400));
+        for at in [1000, 2000, 4000, 8000, 16_000, 32_000] {
+            refusals.on_refused(ms(at), ms(at), 0, 1);
+        }
+        assert_eq!(effect(&mut refusals, 0), pause(10_000));
         refusals.on_response();
-        refusals.on_refused(ms(3), ms(3), 0, 1);
+        refusals.on_refused(ms(40_000), ms(40_000), 0, 1);
         assert_eq!(effect(&mut refusals, 0), HostRefusalAction::None);
+    }
+
+    #[test]
+    fn a46_any_number_of_refusals_in_one_moment_costs_one_short_pause() {
+        for requests in [2, 7, 100, 10_000] {
+            let mut refusals = HostRefusals::new();
+            for open in (0..requests).rev() {
+                refusals.on_refused(ms(0), ms(50), open, requests);
+                let expected = match open {
+                    0 => HostRefusalAction::Pause(ms(200)),
+                    _ => HostRefusalAction::None,
+                };
+                assert_eq!(refusals.effect_of_refusal(open, None, MAX_WAIT), expected);
+            }
+            // A request that was made before the end of the pause is of the same moment.
+            for (at, pause) in [(249, 200), (250, 400), (649, 400), (650, 800)] {
+                refusals.on_refused(ms(at), ms(at), 0, 1);
+                let expected = HostRefusalAction::Pause(ms(pause));
+                assert_eq!(refusals.effect_of_refusal(0, None, MAX_WAIT), expected);
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod manifests;
 mod memory;
 mod outcomes;
 mod pages;
+mod refusals;
 mod settings;
 mod strategies;
 

@@ -1,0 +1,97 @@
+//! Row A46: hosts that refuse many requests in one moment.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use haul_lab::http2::{Http2Origin, Http2Settings, StreamAction, alpn_server_config};
+use haul_lab::{CertificateAuthority, Origin, OriginResource, RequestMatcher, faults};
+use haul_plan::HttpVersionChoice;
+use haul_plan::dispatch::HostRequestLimit;
+use tokio::time::Instant;
+
+use super::{BatchCase, small_content};
+
+/// HTTP/2's reasons for a request that is one too many.
+const REFUSED_STREAM: u32 = 7;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+/// More than a few short pauses, and less than the pauses that double with each of seven refusals.
+const SOON: Duration = Duration::from_secs(2);
+
+/// A batch with several requests at once.
+fn case() -> BatchCase {
+    let mut case = BatchCase::new();
+    case.get.retry = haul_plan::RetryOptions::default();
+    case.options.dispatch.per_host = HostRequestLimit::Fixed(7);
+    case
+}
+
+/// The same for an origin with HTTP/2, which does this with each request.
+async fn http2_case(
+    action: impl Fn(&str) -> StreamAction + Send + Sync + 'static,
+) -> (BatchCase, Http2Origin) {
+    let authority = CertificateAuthority::new();
+    let certificate = authority.issue(&["127.0.0.1", "localhost"]);
+    let tls = alpn_server_config(&certificate, None, &["h2"]);
+    let settings = Http2Settings::default();
+    let origin = Http2Origin::start(tls, settings, move |request| action(&request.path)).await;
+    let mut case = case();
+    case.client.tls.cacert = Some(authority.certificate_pem().into_bytes());
+    case.client.http_version = HttpVersionChoice::Http2;
+    (case, origin)
+}
+
+/// An origin that refuses the first requests, whichever files they are for.
+async fn busy_origin(files: usize, refusals: usize) -> Origin {
+    let origin = (0..files).fold(
+        (Origin::builder(), Arc::new(AtomicUsize::new(0))),
+        |(origin, count), n| {
+            let counted: Arc<AtomicUsize> = Arc::clone(&count);
+            let is_refused = RequestMatcher::matching(move |_| {
+                counted.fetch_add(1, Ordering::Relaxed) < refusals
+            });
+            let file = OriginResource::new(small_content(n as u64));
+            let file = file.rule(is_refused, faults::status(503));
+            (origin.resource(&format!("/{n}"), file), count)
+        },
+    );
+    origin.0.start().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a46_seven_requests_that_are_refused_at_once_cost_one_short_pause() {
+    let origin = busy_origin(7, 7).await;
+    let begun = Instant::now();
+    let run = case()
+        .download((0..7).map(|n| origin.url(&format!("/{n}"))))
+        .await;
+    assert_eq!(run.counts(), (7, 0, 0));
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a46_seven_streams_that_are_refused_at_once_cost_one_short_pause() {
+    for reason in [REFUSED_STREAM, ENHANCE_YOUR_CALM] {
+        let requests: Mutex<HashMap<String, u32>> = Mutex::default();
+        // The client itself repeats a request of which the origin says that it did not look at it.
+        let refusals = if reason == REFUSED_STREAM { 2 } else { 1 };
+        let (case, origin) = http2_case(move |path| {
+            let mut requests = requests.lock().unwrap();
+            let count = requests.entry(path.to_owned()).or_default();
+            *count += 1;
+            if *count <= refusals {
+                StreamAction::Reset(reason)
+            } else {
+                StreamAction::Respond(Bytes::from_static(b"a file"))
+            }
+        })
+        .await;
+        let begun = Instant::now();
+        let urls = (0..7).map(|n| origin.url(&format!("/{n}")));
+        assert_eq!(case.download(urls).await.counts(), (7, 0, 0));
+        assert!(begun.elapsed() < SOON, "{reason}: {:?}", begun.elapsed());
+    }
+}
