@@ -186,11 +186,14 @@ async fn the_connection_limit_applies_to_the_target_of_a_redirect() {
 async fn a16_expired_tokens_do_not_reduce_the_number_of_connections() {
     let mut case = JobCase::new();
     case.options.segment_size = Some(64 << 10);
+    case.options.connections = ConnectionCount::Fixed(4);
     let target = Origin::builder()
         .resource(
             "/t",
             OriginResource::new(content())
-                .rule(RequestMatcher::always(), faults::expiring_token(20)),
+                .rule(RequestMatcher::always(), faults::expiring_token(20))
+                // Slow enough that further connections are worth while on any machine.
+                .rule(RequestMatcher::always(), faults::body_rate(512 << 10)),
         )
         .latency(std::time::Duration::from_millis(5))
         .start()

@@ -67,13 +67,16 @@ async fn a44_a_later_run_goes_on_where_the_redirect_names_the_same_digest() {
     let origin = origin_with(content()).await;
     let url = origin.url("/f.bin");
     let stop = case.stop.clone();
-    let stopped = OriginResource::new(content()).rule(
-        RequestMatcher::after_bytes_sent(content().length() / 3),
-        move |request, reply| {
-            stop.cancel();
-            faults::stall_after(0)(request, reply);
-        },
-    );
+    // Slow enough that bytes are on disk when the job is stopped, on any machine.
+    let stopped = OriginResource::new(content())
+        .rule(RequestMatcher::always(), faults::body_rate(1 << 20))
+        .rule(
+            RequestMatcher::after_bytes_sent(content().length() / 3),
+            move |request, reply| {
+                stop.cancel();
+                faults::stall_after(0)(request, reply);
+            },
+        );
     origin.replace("/cdn", stopped);
     case.get(&url).await.error();
     let case = JobCase {
