@@ -258,7 +258,7 @@ impl Engine {
         let options = PutOptions {
             connections: state.settings.connections(arguments.connections),
             part_bytes: arguments.part_size,
-            state_directory: haul_transfer::put::default_state_directory(),
+            state_directory: haul_transfer::default_state_directory("uploads"),
             retry: state.retry.clone(),
             ..PutOptions::default()
         };

@@ -102,7 +102,9 @@ pub use read_ahead::{READ_BLOCK_BYTES, ReadAhead, ReadStep};
 pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};
 pub use redirect::{RedirectError, RedirectOptions, checked_location, follow_redirect};
 pub use request_failure::{RequestFailure, UnusableResponse};
-pub use requested_wait::{RetryAfterText, WaitText, parse_retry_after, requested_wait};
+pub use requested_wait::{
+    MIN_NOTED_WAIT, RetryAfterText, WaitText, parse_retry_after, requested_wait,
+};
 pub use response::{
     BytesOnDisk, RequestedContent, ResponseContent, classify_response, is_busy_status,
 };

@@ -10,6 +10,9 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 use http::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 
+/// Shorter waits are nothing that a user has to know about.
+pub const MIN_NOTED_WAIT: Duration = Duration::from_secs(5);
+
 /// Numbers below this are seconds until the reset, others are seconds of the Unix epoch: this one is a day in 2001, or a wait of 31 years.
 const MIN_EPOCH_SECONDS: u64 = 1_000_000_000;
 

@@ -36,6 +36,7 @@ pub use folder_walk::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
 pub use get::TransferEngine;
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,
+    default_state_directory,
 };
 pub use python_terms::python_terms;
 pub use remote_file::{RemoteFile, RemoteFileMetadata};

@@ -5,8 +5,9 @@ use std::path::Path;
 use haul_net::ClientConfig;
 use haul_plan::{Glob, HttpVersionChoice, KeyPattern, RedirectOptions, RobotsTagPolicy};
 use haul_s3::S3Address;
-use haul_transfer::put::default_state_directory;
-use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetOptions, JobOutput};
+use haul_transfer::{
+    ConnectionCount, ExistingFilePolicy, GetOptions, JobOutput, default_state_directory,
+};
 use url::Url;
 
 use super::{
@@ -177,8 +178,7 @@ fn get_options(args: &GetArgs) -> GetOptions {
             RobotsTagArg::Respect => RobotsTagPolicy::Respect,
         },
         retry: retry_options(&args.connection),
-        // Beside the journals of uploads.
-        notes_directory: default_state_directory().map(|uploads| uploads.with_file_name("files")),
+        notes_directory: default_state_directory("files"),
         ..defaults
     }
 }

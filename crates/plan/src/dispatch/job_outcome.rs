@@ -9,13 +9,11 @@ use super::host_refusals::HostRefusalAction;
 use super::job_entry::JobStage;
 use super::options::{JobRunReport, JobRunResult, JobTicket, RequestedPause};
 use super::slab_list::SlabKey;
+use crate::requested_wait::MIN_NOTED_WAIT;
 
 /// Jobs of hosts that failed and never responded may take this share of the window (one part in so many). Beyond it, further
 /// such hosts get a single try: their jobs wait for seconds each, and the living need the rest of the window.
 const UNREACHED_SHARE: usize = 4;
-
-/// Shorter pauses are nothing that a user has to know about.
-const MIN_NOTED_PAUSE: Duration = Duration::from_secs(5);
 
 /// A run that has ended.
 #[derive(Debug, Clone, Copy)]
@@ -211,7 +209,7 @@ impl<T> JobDispatcher<T> {
     fn note_requested_pause(&mut self, key: SlabKey, wait: Duration, now: Duration) {
         let host = &self.hosts[key];
         let rest = host.paused_until.saturating_sub(now);
-        if wait >= MIN_NOTED_PAUSE && rest < wait / 2 {
+        if wait >= MIN_NOTED_WAIT && rest < wait / 2 {
             let host = Arc::clone(&host.name);
             self.requested_pauses.push(RequestedPause { host, wait });
         }

@@ -132,7 +132,7 @@ pub fn classify_response(
             retry_after,
         }),
         206 => partial_content(request, headers),
-        200 => successful(request, headers),
+        200 => whole_or_part(request, headers),
         304 if request.conditional => Ok(ResponseContent::NotModified),
         304 => Err(unusable(UnusableResponse::UnrequestedNotModified)),
         416 if request.range.is_some() => range_not_satisfiable(request, status, headers),
@@ -156,7 +156,7 @@ fn unusable(reason: impl Into<UnusableResponse>) -> RequestFailure {
 }
 
 /// 200. Some origins send a part under this status, and only Content-Range and the length say so (row A50).
-fn successful(
+fn whole_or_part(
     request: &RequestedContent<'_>,
     headers: &HeaderMap,
 ) -> Result<ResponseContent, RequestFailure> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use haul_plan::{DigestAlgorithm, RequestRetries, WaitText};
+use haul_plan::{DigestAlgorithm, MIN_NOTED_WAIT, RequestRetries, WaitText};
 use haul_s3::{S3Address, S3Client, S3Error, ServiceError};
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -19,9 +19,6 @@ use crate::event::{TransferEvent, TransferEventSender};
 
 /// How often a running job reports its progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Shorter pauses for which a store asks are nothing that a user has to know about.
-const MIN_NOTED_PAUSE: Duration = Duration::from_secs(5);
 
 /// What all uploads share.
 #[derive(Debug)]
@@ -254,7 +251,7 @@ impl<U: Sync> UploadContext<U> {
     fn pause_all(&self, error: &impl UploadRequestError) -> Option<String> {
         let wait = error.retry_after().filter(|_| error.is_throttling())?;
         let is_new = self.state.slots.pause(wait);
-        let is_noted = is_new && wait >= MIN_NOTED_PAUSE && self.state.options.is_batch;
+        let is_noted = is_new && wait >= MIN_NOTED_WAIT && self.state.options.is_batch;
         is_noted.then(|| format!("{error}: all uploads wait for {}", WaitText(wait)))
     }
 

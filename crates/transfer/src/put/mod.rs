@@ -30,5 +30,5 @@ pub use engine::UploadEngine;
 pub use error::PutError;
 pub use options::{
     PutOptions, SourceObject, UnusableNameError, UploadInput, UploadJob, UploadOutcome,
-    UploadTarget, default_state_directory,
+    UploadTarget,
 };

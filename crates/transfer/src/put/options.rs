@@ -43,23 +43,6 @@ impl PutOptions {
     }
 }
 
-/// Where uploads are remembered by default: `haul/uploads` in the user's directory for state (XDG Base Directory Specification). `None` if
-/// neither it nor the home is an absolute path: nothing lands in the current folder (row B12).
-#[must_use]
-pub fn default_state_directory() -> Option<PathBuf> {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    state_directory_below(state, std::env::home_dir())
-}
-
-fn state_directory_below(state: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
-    let below_home = home.map(|home| home.join(".local/state"));
-    [state, below_home]
-        .into_iter()
-        .flatten()
-        .find(|path| path.is_absolute())
-        .map(|path| path.join("haul/uploads"))
-}
-
 impl Default for PutOptions {
     fn default() -> Self {
         Self {
@@ -233,22 +216,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn b12_uploads_are_remembered_below_absolute_paths_alone() {
-        let below = |state: Option<&str>, home: Option<&str>| {
-            state_directory_below(state.map(PathBuf::from), home.map(PathBuf::from))
-        };
-        let at_home = PathBuf::from("/home/me/.local/state/haul/uploads");
-        for state in [None, Some(""), Some("state")] {
-            assert_eq!(below(state, Some("/home/me")), Some(at_home.clone()));
-            for home in [None, Some(""), Some("me")] {
-                assert_eq!(below(state, home), None, "{state:?} {home:?}");
-            }
-        }
-        let own = below(Some("/state"), Some("/home/me"));
-        assert_eq!(own, Some(PathBuf::from("/state/haul/uploads")));
-    }
 
     /// Names that a parser of URLs may take for each other.
     #[rustfmt::skip]

@@ -1,8 +1,8 @@
 //! What uploads need of the command line: a client with connections enough, and the engine's options.
 
 use haul_plan::DigestAlgorithm;
-use haul_transfer::ConnectionCount;
-use haul_transfer::put::{PutOptions, default_state_directory};
+use haul_transfer::put::PutOptions;
+use haul_transfer::{ConnectionCount, default_state_directory};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -46,9 +46,12 @@ impl UploadSettings<'_> {
 
     /// The options of the engine.
     pub(crate) fn put_options(&self, session: &StoreSession) -> PutOptions {
-        let state_directory = self
-            .resume
-            .and_then(|resume| resume.state_dir.clone().or_else(default_state_directory));
+        let state_directory = self.resume.and_then(|resume| {
+            resume
+                .state_dir
+                .clone()
+                .or_else(|| default_state_directory("uploads"))
+        });
         PutOptions {
             connections: self.connections(),
             part_bytes: self.part_size,

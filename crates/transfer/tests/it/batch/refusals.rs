@@ -18,8 +18,8 @@ use super::{BatchCase, small_content};
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// More than a few short pauses, and less than the pauses that double with each of seven refusals.
-const SOON: Duration = Duration::from_secs(2);
+/// Far more than a few short pauses on a busy machine, and less than pauses that double with each of seven refusals: these are 6.4 seconds.
+const SOON: Duration = Duration::from_secs(4);
 
 /// A batch with several requests at once.
 fn case() -> BatchCase {
