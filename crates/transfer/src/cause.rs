@@ -4,7 +4,7 @@
 use haul_net::{Kind, TlsProblem};
 use haul_plan::is_busy_status;
 
-use crate::error::GetError;
+use crate::error::{GetError, HostFailureKind};
 
 impl GetError {
     /// Whether the same download may succeed later without anything that the user does: a host that was down, an overloaded
@@ -19,7 +19,7 @@ impl GetError {
                 ..
             } => is_busy_status(*status) || retry_after.is_some(),
             Self::AllSourcesFailed { last, .. } => last.is_transient(),
-            Self::HostUnreachable { .. }
+            Self::HostGivenUp { .. }
             | Self::HostRefuses { .. }
             | Self::UnusableResponse { .. }
             | Self::ResourceChanged { .. }
@@ -39,8 +39,11 @@ impl GetError {
             Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
                 return status.to_string();
             }
-            Self::HostUnreachable { proxy: true, .. } => "proxy unreachable",
-            Self::HostUnreachable { .. } => "host unreachable",
+            Self::HostGivenUp { kind, .. } => match kind {
+                HostFailureKind::Unreachable => "host unreachable",
+                HostFailureKind::ProxyUnreachable => "proxy unreachable",
+                HostFailureKind::RefusesEverything => "the host refuses all requests",
+            },
             Self::HostRefuses { .. } => "the host asks to wait",
             Self::Archive { .. } => "cannot be put into the archive",
             Self::WrongFile { .. } => "another file than the one meant",
@@ -82,7 +85,7 @@ impl GetError {
     pub fn cause_detail(&self) -> Option<String> {
         match self {
             Self::Status { .. } => Some(String::new()),
-            Self::HostUnreachable {
+            Self::HostGivenUp {
                 attempts, reason, ..
             } => {
                 let attempts_text = match attempts {

@@ -87,15 +87,15 @@ pub enum GetError {
         /// Whether the same command resumes the download.
         resumable: bool,
     },
-    /// The batch gave up the host after other jobs could not reach it.
-    #[error("cannot fetch {}: {}{}", redacted_url(.url), DisplayGivenUp { attempts: *.attempts, proxy: *.proxy }, DisplayReason(.reason.as_deref()))]
-    HostUnreachable {
+    /// The batch gave up the host after other jobs could not reach it, or were refused.
+    #[error("cannot fetch {}: {}{}", redacted_url(.url), DisplayGivenUp { attempts: *.attempts, kind: *.kind }, DisplayReason(.reason.as_deref()))]
+    HostGivenUp {
         /// The URL of the download.
         url: Box<Url>,
-        /// Failed attempts to reach it in a row, at different moments.
+        /// Failures in a row, at different moments.
         attempts: u32,
-        /// Whether the proxy could not be reached, not the host.
-        proxy: bool,
+        /// How they failed.
+        kind: HostFailureKind,
         /// The error of the last attempt, if it was kept.
         reason: Option<Arc<str>>,
     },
@@ -452,16 +452,16 @@ impl GetError {
                 shortened(found),
                 shortened(expected)
             ),
-            Self::HostUnreachable {
+            Self::HostGivenUp {
                 attempts,
-                proxy,
+                kind,
                 reason,
                 ..
             } => format!(
                 "{}{}",
                 DisplayGivenUp {
                     attempts: *attempts,
-                    proxy: *proxy
+                    kind: *kind
                 },
                 DisplayReason(reason.as_deref())
             ),
@@ -554,17 +554,39 @@ fn shortened(digest: &str) -> String {
     }
 }
 
+/// How all requests to a host fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HostFailureKind {
+    /// It cannot be reached.
+    #[default]
+    Unreachable,
+    /// Its proxy cannot be reached.
+    ProxyUnreachable,
+    /// It refuses them (429, 503), or closes their connections before a response.
+    RefusesEverything,
+}
+
 /// Prints `its host was given up after 3 tries to reach it`.
 struct DisplayGivenUp {
     attempts: u32,
-    proxy: bool,
+    kind: HostFailureKind,
 }
 
 impl std::fmt::Display for DisplayGivenUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let host = if self.proxy { "proxy" } else { "host" };
-        let tries = if self.attempts == 1 { "try" } else { "tries" };
         let attempts = self.attempts;
+        let tries = if attempts == 1 { "try" } else { "tries" };
+        let host = match self.kind {
+            HostFailureKind::Unreachable => "host",
+            HostFailureKind::ProxyUnreachable => "proxy",
+            HostFailureKind::RefusesEverything => {
+                let times = if attempts == 1 { "time" } else { "times" };
+                return write!(
+                    f,
+                    "its host was given up after it refused all requests, {attempts} {times} in a row"
+                );
+            }
+        };
         write!(
             f,
             "its {host} was given up after {attempts} {tries} to reach it"
@@ -618,10 +640,10 @@ mod tests {
     #[test]
     fn each_cause_is_in_the_message_once_and_digests_are_shortened() {
         let url = |host: &str| Url::parse(&format!("http://{host}.test/f")).unwrap();
-        let given_up = GetError::HostUnreachable {
+        let given_up = GetError::HostGivenUp {
             url: Box::new(url("a")),
             attempts: 1,
-            proxy: false,
+            kind: HostFailureKind::Unreachable,
             reason: Some("cannot connect to a.test:80".into()),
         };
         let reason = given_up.reason();

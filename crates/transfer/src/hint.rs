@@ -8,7 +8,7 @@ use haul_net::Kind;
 use http::StatusCode;
 use url::Url;
 
-use crate::error::GetError;
+use crate::error::{GetError, HostFailureKind};
 
 impl GetError {
     /// What the user can do about it.
@@ -63,7 +63,11 @@ impl GetError {
             }
             Self::ForbiddenByRobotsTag { .. } => Some(ROBOTS_TAG_HINT.into()),
             Self::FolderListing { url } => Some(folder_hint(url)),
-            Self::HostUnreachable { .. } => Some("try again when it is up".into()),
+            Self::HostGivenUp {
+                kind: HostFailureKind::RefusesEverything,
+                ..
+            } => Some("run the same command again later".into()),
+            Self::HostGivenUp { .. } => Some("try again when it is up".into()),
             Self::HostRefuses { .. } => Some("run the same command again after that time".into()),
             // Their messages, which only a batch prints, contain the hint.
             Self::NameTaken { .. }

@@ -30,7 +30,7 @@ pub mod sync;
 mod time_limit;
 
 pub use body_channel::{BodySender, body_channel};
-pub use error::{ErrorClass, ErrorDocument, GetError};
+pub use error::{ErrorClass, ErrorDocument, GetError, HostFailureKind};
 pub use event::{TransferEvent, TransferEventSender};
 pub use folder_walk::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
 pub use get::TransferEngine;

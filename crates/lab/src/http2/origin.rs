@@ -225,6 +225,7 @@ async fn serve_http2(
         match act {
             StreamAction::CloseConnection => return Ok(()),
             StreamAction::GoAway(_) => connection.graceful_shutdown(),
+            StreamAction::AbortConnection(reason) => connection.abrupt_shutdown(reason.into()),
             _ => {}
         }
         let stream = Http2Stream {

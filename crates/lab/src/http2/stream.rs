@@ -25,6 +25,8 @@ pub enum StreamAction {
     Hang(usize, Bytes),
     /// It is served, and the connection accepts no further request.
     GoAway(Bytes),
+    /// The connection is ended with GOAWAY and this reason, whatever is running.
+    AbortConnection(u32),
     /// The connection is closed, whatever is running.
     CloseConnection,
 }
@@ -38,7 +40,9 @@ impl StreamAction {
             | Self::RespondAfter(_, body)
             | Self::Hang(_, body)
             | Self::GoAway(body) => (200, Vec::new(), body),
-            Self::Reset(_) | Self::CloseConnection => (500, Vec::new(), Bytes::new()),
+            Self::Reset(_) | Self::AbortConnection(_) | Self::CloseConnection => {
+                (500, Vec::new(), Bytes::new())
+            }
         }
     }
 }

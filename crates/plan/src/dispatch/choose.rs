@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::JobDispatcher;
 use super::host_queue::HostList;
 use super::job_entry::JobStage;
-use super::options::{DispatchDecision, JobTicket, UnreachableHost};
+use super::options::{DispatchDecision, FailedHost, JobTicket};
 use super::slab_list::{SlabKey, SlabList};
 
 impl<T> JobDispatcher<T> {
@@ -14,7 +14,7 @@ impl<T> JobDispatcher<T> {
     /// its ticket.
     pub fn next(&mut self, now: Duration) -> DispatchDecision<T> {
         self.wake_due(now);
-        if let Some((job, host)) = self.reject_unreachable(now) {
+        if let Some((job, host)) = self.reject_job(now) {
             return DispatchDecision::Reject(job, host);
         }
         if let Some((host, stage)) = self.choose_host(now)
@@ -67,10 +67,10 @@ impl<T> JobDispatcher<T> {
     }
 
     /// Removes a job of a host whose circuit breaker is open.
-    fn reject_unreachable(&mut self, now: Duration) -> Option<(T, UnreachableHost)> {
+    fn reject_job(&mut self, now: Duration) -> Option<(T, FailedHost)> {
         let host = self.circuit_open.front()?;
         let health = &self.hosts[host].health;
-        let unreachable = UnreachableHost {
+        let failed_host = FailedHost {
             failures: health.failures(),
             retry_at: health.open_until(),
             requested_wait: health
@@ -80,7 +80,7 @@ impl<T> JobDispatcher<T> {
         let job = self.pop_job(host)?;
         self.update_list(host, false, now);
         let payload = self.remove_job(job, now)?.payload?;
-        Some((payload, unreachable))
+        Some((payload, failed_host))
     }
 
     /// Chooses the host whose turn it is, and the stage in which its job begins.

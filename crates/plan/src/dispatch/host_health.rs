@@ -5,8 +5,11 @@
 //! instead of waiting for a timeout each, and only after a long pause one job tests whether the host is back.
 //!
 //! A host that has responded in this batch is more likely restarting than gone, and opening the breaker may fail a list of a
-//! million jobs: such a host gets the two minutes that a single download gets. Failures of one moment count once, as refusals
-//! do: sixteen connections that one router drops are one failure.
+//! million jobs: such a host gets the two minutes that a single download gets. Failures of one moment count once: sixteen
+//! connections that one router drops are one failure.
+//!
+//! A host that refuses all requests (429, 503) has failed in the same way (row A46). Its jobs get no fewer tries than the user allows
+//! each of them.
 
 use std::time::Duration;
 
@@ -16,6 +19,9 @@ const MAX_FAILURES_UNTRIED: u8 = 3;
 
 /// The same for a host that has responded: with the pauses below that is about two minutes.
 const MAX_FAILURES: u8 = 11;
+
+/// Moments of refusals that a host is always allowed.
+const MIN_REFUSALS: u32 = 3;
 
 /// The pause between two tries of a half-open host: the first one, and the longest.
 const RETRY_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
@@ -38,7 +44,33 @@ pub(super) struct HostHealth {
     refuses_jobs: bool,
 }
 
-/// What follows a failed connection.
+/// A failure of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HostFailure {
+    /// A connection failed; the host has never responded. `one_try`: so many jobs wait for such hosts that each gets a single try.
+    NeverReached { one_try: bool },
+    /// A connection failed; the host has responded before.
+    Unreachable,
+    /// The host refuses everything, and each job has so many retries.
+    RefusesEverything { retries: u32 },
+}
+
+impl HostFailure {
+    /// Such failures in a row that open the breaker.
+    fn max_failures(self) -> u8 {
+        match self {
+            Self::NeverReached { one_try: true } => 1,
+            Self::NeverReached { one_try: false } => MAX_FAILURES_UNTRIED,
+            Self::Unreachable => MAX_FAILURES,
+            Self::RefusesEverything { retries } => {
+                let tries = retries.saturating_add(1).max(MIN_REFUSALS);
+                u8::try_from(tries).unwrap_or(u8::MAX)
+            }
+        }
+    }
+}
+
+/// What follows a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostFailureEffect {
     /// The failure is of the same moment as the one before.
@@ -93,26 +125,19 @@ impl HostHealth {
         *self = Self::default();
     }
 
-    /// Counts a connection attempt that began at `started` and failed. `has_responded`: the host has responded before.
-    /// `one_try`: so many jobs wait for hosts that have never responded that each such host gets a single try.
+    /// Counts a request that began at `started` and failed.
     pub(super) fn on_failure(
         &mut self,
+        failure: HostFailure,
         started: Duration,
         now: Duration,
-        has_responded: bool,
-        one_try: bool,
     ) -> HostFailureEffect {
         if self.is_open || (self.failures > 0 && started <= self.last_failure_or_open_until) {
             return HostFailureEffect::AlreadyCounted;
         }
-        let max_failures = match (has_responded, one_try) {
-            (true, _) => MAX_FAILURES,
-            (false, false) => MAX_FAILURES_UNTRIED,
-            (false, true) => 1,
-        };
         self.failures = self.failures.saturating_add(1);
         self.last_failure_or_open_until = now;
-        if self.failures >= max_failures || self.times_opened > 0 {
+        if self.failures >= failure.max_failures() || self.times_opened > 0 {
             self.is_open = true;
             self.last_failure_or_open_until =
                 now.saturating_add(doubled(OPEN_TIME.0, OPEN_TIME.1, self.times_opened));
@@ -145,6 +170,8 @@ fn doubled(first: Duration, longest: Duration, times: u8) -> Duration {
 mod tests {
     use super::*;
 
+    const NEVER_REACHED: HostFailure = HostFailure::NeverReached { one_try: false };
+
     const fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
@@ -153,7 +180,7 @@ mod tests {
     fn the_third_failure_in_a_row_opens_the_breaker_and_the_pauses_double() {
         let mut health = HostHealth::default();
         let effects: Vec<HostFailureEffect> = (0..3)
-            .map(|n| health.on_failure(at(n * 10 + 1), at(n * 10 + 10), false, false))
+            .map(|n| health.on_failure(NEVER_REACHED, at(n * 10 + 1), at(n * 10 + 10)))
             .collect();
         let pauses = [200, 400].map(|ms| HostFailureEffect::RetryAfter(Duration::from_millis(ms)));
         assert_eq!(
@@ -164,7 +191,7 @@ mod tests {
         assert!(!health.half_open_if_due(at(59)) && health.is_open());
         assert!(health.half_open_if_due(at(60)) && health.is_half_open());
         assert_eq!(
-            health.on_failure(at(60), at(70), false, false),
+            health.on_failure(NEVER_REACHED, at(60), at(70)),
             HostFailureEffect::CircuitOpened
         );
         assert_eq!(health.open_until(), at(130));
@@ -172,18 +199,31 @@ mod tests {
         health.on_reached();
         assert!(health.is_healthy());
         assert!(matches!(
-            health.on_failure(at(200), at(201), false, false),
+            health.on_failure(NEVER_REACHED, at(200), at(201)),
             HostFailureEffect::RetryAfter(_)
         ));
     }
 
     #[test]
+    fn a46_a_host_that_refuses_everything_gets_the_tries_of_a_job_and_at_least_three() {
+        for (retries, tries) in [(0, 3), (3, 4), (10, 11), (1000, 255)] {
+            let failure = HostFailure::RefusesEverything { retries };
+            let mut health = HostHealth::default();
+            let failures = (1u64..).find(|n| {
+                let effect = health.on_failure(failure, at(n * 100), at(n * 100));
+                effect == HostFailureEffect::CircuitOpened
+            });
+            assert_eq!(failures, Some(tries), "{retries}");
+        }
+    }
+
+    #[test]
     fn failures_of_one_moment_count_once() {
         let mut health = HostHealth::default();
-        health.on_failure(at(0), at(10), false, false);
+        health.on_failure(NEVER_REACHED, at(0), at(10));
         for _ in 0..15 {
             assert_eq!(
-                health.on_failure(at(10), at(11), false, false),
+                health.on_failure(NEVER_REACHED, at(10), at(11)),
                 HostFailureEffect::AlreadyCounted
             );
         }
@@ -194,11 +234,17 @@ mod tests {
     fn a_host_that_has_responded_gets_two_minutes_and_an_untried_one_may_get_a_single_try() {
         let mut health = HostHealth::default();
         let mut now = Duration::ZERO;
-        while let HostFailureEffect::RetryAfter(pause) = health.on_failure(now, now, true, false) {
+        while let HostFailureEffect::RetryAfter(pause) =
+            health.on_failure(HostFailure::Unreachable, now, now)
+        {
             now += pause + Duration::from_nanos(1);
         }
         assert!((at(90)..at(180)).contains(&now), "{now:?}");
-        let effect = HostHealth::default().on_failure(at(0), at(1), false, true);
+        let effect = HostHealth::default().on_failure(
+            HostFailure::NeverReached { one_try: true },
+            at(0),
+            at(1),
+        );
         assert_eq!(effect, HostFailureEffect::CircuitOpened);
     }
 }

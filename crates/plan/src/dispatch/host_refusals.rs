@@ -11,8 +11,7 @@
 //! A refusal that names a time pauses the host until then, whatever else is under way (row A42). After the first pause it takes several such
 //! refusals in a row: a few among responses may be about their files, or come from a host that refuses at random.
 //!
-//! Pauses double with each *moment* of refusals, and not with each refusal (row A46). A moment lasts as long as its pause: refusals of all
-//! requests that were made before its end are of the same moment.
+//! A host that refuses everything has [failed](super::host_health), once for all requests of that moment (row A46).
 
 use std::time::Duration;
 
@@ -30,17 +29,15 @@ const LIMIT_DURATION: (Duration, Duration) = (Duration::from_secs(1), Duration::
 /// Refusals in a row, among requests that are under way, that pause no host once more.
 const MAX_STRAY_REFUSALS: u32 = 3;
 
-/// The pause after refusals in a row without another request under way, doubled with each further moment of them: at first, and
-/// at most.
-const REFUSAL_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-
 /// What follows a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostRefusalAction {
     None,
-    /// The host gets no request for this long.
+    /// The host gets no request for this long, as it asks.
     Pause(Duration),
-    /// The same, and its jobs are rejected meanwhile: the wait is too long.
+    /// The host refuses everything: the last requests were refused, and no other is under way. It may ask for a pause.
+    HostFailed(Option<Duration>),
+    /// The host asks for a pause that is too long, and refuses everything: its jobs are rejected meanwhile.
     RejectJobs(Duration),
 }
 
@@ -53,9 +50,6 @@ pub(super) struct HostRefusals {
     unforgiven: f32,
     /// Refusals since the last response.
     in_a_row: u32,
-    /// Moments of refusals since the last response, and when the last one ends.
-    moments: u32,
-    moment_until: Duration,
     /// Whether a refusal has paused the host until the time that it named.
     has_paused: bool,
     /// When the limit was last lowered: requests made before are of that moment.
@@ -76,8 +70,6 @@ impl HostRefusals {
             limit: None,
             unforgiven: 0.0,
             in_a_row: 0,
-            moments: 0,
-            moment_until: Duration::ZERO,
             has_paused: false,
             lowered_at: Duration::ZERO,
             lift_at: Duration::MAX,
@@ -99,7 +91,7 @@ impl HostRefusals {
 
     pub(super) fn on_response(&mut self) {
         self.unforgiven = (self.unforgiven - FORGIVEN_PER_RESPONSE).max(0.0);
-        (self.in_a_row, self.moments) = (0, 0);
+        self.in_a_row = 0;
     }
 
     /// A request that was made at `requested_at` was refused, `open` others are under way. Returns whether that lowers the
@@ -112,10 +104,6 @@ impl HostRefusals {
         target: usize,
     ) -> bool {
         self.in_a_row = self.in_a_row.saturating_add(1);
-        if self.moments == 0 || requested_at >= self.moment_until {
-            self.moments = self.moments.saturating_add(1);
-            self.moment_until = now.saturating_add(self.pause());
-        }
         if let Some(limit) = self.limit
             && requested_at < self.lowered_at
         {
@@ -143,28 +131,24 @@ impl HostRefusals {
         retry_after: Option<Duration>,
         max_retry_after: Duration,
     ) -> HostRefusalAction {
+        let refuses_everything = open == 0 && self.in_a_row > 1;
         match retry_after {
+            Some(wait) if wait > max_retry_after && refuses_everything => {
+                HostRefusalAction::RejectJobs(wait)
+            }
+            _ if refuses_everything => {
+                self.has_paused |= retry_after.is_some();
+                HostRefusalAction::HostFailed(retry_after)
+            }
             Some(wait)
                 if wait <= max_retry_after
-                    && (!self.has_paused
-                        || self.in_a_row > MAX_STRAY_REFUSALS
-                        || (self.in_a_row > 1 && open == 0)) =>
+                    && (!self.has_paused || self.in_a_row > MAX_STRAY_REFUSALS) =>
             {
                 self.has_paused = true;
-                return HostRefusalAction::Pause(wait);
+                HostRefusalAction::Pause(wait)
             }
-            _ if open > 0 || self.in_a_row < 2 => return HostRefusalAction::None,
-            Some(wait) if wait > max_retry_after => return HostRefusalAction::RejectJobs(wait),
-            _ => {}
+            _ => HostRefusalAction::None,
         }
-        HostRefusalAction::Pause(self.pause())
-    }
-
-    /// How long the present moment of refusals lasts.
-    fn pause(&self) -> Duration {
-        let doublings = self.moments.saturating_sub(1).min(20);
-        let (first, longest) = REFUSAL_PAUSE;
-        first.saturating_mul(1 << doublings).min(longest)
     }
 
     /// Lifts the limit when it is time, and drops it at `max`. Returns whether it did.
@@ -255,46 +239,20 @@ mod tests {
     const MAX_WAIT: Duration = Duration::from_secs(900);
 
     #[test]
-    fn a_host_that_refuses_everything_gets_longer_and_longer_pauses() {
+    fn a46_a_host_has_failed_when_the_last_of_several_requests_is_refused() {
         let mut refusals = HostRefusals::new();
         let effect =
             |refusals: &mut HostRefusals, open| refusals.effect_of_refusal(open, None, MAX_WAIT);
-        let pause = |length| HostRefusalAction::Pause(ms(length));
+        // One refusal may be about its file.
         refusals.on_refused(ms(0), ms(0), 0, 1);
         assert_eq!(effect(&mut refusals, 0), HostRefusalAction::None);
         refusals.on_refused(ms(1), ms(1), 0, 1);
         assert_eq!(effect(&mut refusals, 1), HostRefusalAction::None);
-        assert_eq!(effect(&mut refusals, 0), pause(200));
-        refusals.on_refused(ms(201), ms(202), 0, 1);
-        assert_eq!(effect(&mut refusals, 0), pause(400));
-        for at in [1000, 2000, 4000, 8000, 16_000, 32_000] {
-            refusals.on_refused(ms(at), ms(at), 0, 1);
-        }
-        assert_eq!(effect(&mut refusals, 0), pause(10_000));
+        let failed = HostRefusalAction::HostFailed(None);
+        assert_eq!(effect(&mut refusals, 0), failed);
         refusals.on_response();
-        refusals.on_refused(ms(40_000), ms(40_000), 0, 1);
+        refusals.on_refused(ms(2), ms(2), 0, 1);
         assert_eq!(effect(&mut refusals, 0), HostRefusalAction::None);
-    }
-
-    #[test]
-    fn a46_any_number_of_refusals_in_one_moment_costs_one_short_pause() {
-        for requests in [2, 7, 100, 10_000] {
-            let mut refusals = HostRefusals::new();
-            for open in (0..requests).rev() {
-                refusals.on_refused(ms(0), ms(50), open, requests);
-                let expected = match open {
-                    0 => HostRefusalAction::Pause(ms(200)),
-                    _ => HostRefusalAction::None,
-                };
-                assert_eq!(refusals.effect_of_refusal(open, None, MAX_WAIT), expected);
-            }
-            // A request that was made before the end of the pause is of the same moment.
-            for (at, pause) in [(249, 200), (250, 400), (649, 400), (650, 800)] {
-                refusals.on_refused(ms(at), ms(at), 0, 1);
-                let expected = HostRefusalAction::Pause(ms(pause));
-                assert_eq!(refusals.effect_of_refusal(0, None, MAX_WAIT), expected);
-            }
-        }
     }
 
     #[test]
@@ -314,7 +272,8 @@ mod tests {
         refusals.on_refused(ms(2), ms(2), 7, 8);
         assert_eq!(refusals.effect_of_refusal(7, minutes, MAX_WAIT), none);
         let mut alone = refusals.clone();
-        assert_eq!(alone.effect_of_refusal(0, minutes, MAX_WAIT), pause);
+        let failed = HostRefusalAction::HostFailed(minutes);
+        assert_eq!(alone.effect_of_refusal(0, minutes, MAX_WAIT), failed);
         for _ in 0..2 {
             refusals.on_refused(ms(2), ms(2), 7, 8);
         }

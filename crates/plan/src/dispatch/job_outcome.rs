@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::JobDispatcher;
-use super::host_health::HostFailureEffect;
+use super::host_health::{HostFailure, HostFailureEffect};
 use super::host_refusals::HostRefusalAction;
 use super::job_entry::JobStage;
 use super::options::{JobRunReport, JobRunResult, JobTicket, RequestedPause};
@@ -156,29 +156,37 @@ impl<T> JobDispatcher<T> {
         }
         match result {
             JobRunResult::Done | JobRunResult::Failed => self.on_reached(run.host, now),
-            JobRunResult::Refused { retry_after, .. } => {
-                self.on_reached(run.host, now);
+            JobRunResult::Refused { retry_after } => {
+                self.on_any_response(run.host, now);
                 self.on_refused(run, retry_after, now);
             }
+            JobRunResult::RefusedAgain => self.on_any_response(run.host, now),
             // Other requests got responses meanwhile: this one met the host's limit. It does not count as a response.
             JobRunResult::Unreachable if responded_since => self.on_refused(run, None, now),
             JobRunResult::Unreachable => self.on_unreachable(run, now),
         }
     }
 
+    /// The host responded as it should.
     fn on_reached(&mut self, key: SlabKey, now: Duration) {
+        self.on_any_response(key, now);
         let host = &mut self.hosts[key];
-        if host.is_unreached() {
-            self.unreached_jobs -= host.held_jobs as usize;
-        }
-        host.last_response = Some(now);
-        host.unresponsive = false;
         if host.health.is_healthy() {
             return;
         }
         host.health.on_reached();
         self.pause_host(key, Duration::ZERO);
         self.delay_early_retries(key, now);
+    }
+
+    /// The host responded, perhaps with a refusal.
+    fn on_any_response(&mut self, key: SlabKey, now: Duration) {
+        let host = &mut self.hosts[key];
+        if host.is_unreached() {
+            self.unreached_jobs -= host.held_jobs as usize;
+        }
+        host.last_response = Some(now);
+        host.unresponsive = false;
     }
 
     fn on_refused(&mut self, run: FinishedJobRun, retry_after: Option<Duration>, now: Duration) {
@@ -190,12 +198,13 @@ impl<T> JobDispatcher<T> {
         control.on_refused(run.started_at, now, open);
         match control.effect_of_refusal(open, retry_after, options.max_retry_after) {
             HostRefusalAction::None => {}
-            HostRefusalAction::Pause(pause) => {
-                if retry_after.is_some() {
-                    self.note_requested_pause(run.host, pause, now);
+            HostRefusalAction::Pause(wait) => self.pause_as_requested(run.host, wait, now),
+            HostRefusalAction::HostFailed(wait) => {
+                let retries = options.retries;
+                self.on_host_failure(run, HostFailure::RefusesEverything { retries }, now);
+                if let Some(wait) = wait.filter(|_| !self.hosts[run.host].health.is_open()) {
+                    self.pause_as_requested(run.host, wait, now);
                 }
-                let until = now.saturating_add(pause);
-                self.pause_host(run.host, until.max(self.hosts[run.host].paused_until));
             }
             HostRefusalAction::RejectJobs(wait) => {
                 self.hosts[run.host].health.open_for(wait, now);
@@ -205,14 +214,15 @@ impl<T> JobDispatcher<T> {
         }
     }
 
-    /// Notes a pause for the user, if it is longer than the one that the host is in.
-    fn note_requested_pause(&mut self, key: SlabKey, wait: Duration, now: Duration) {
+    /// Pauses a host as it asks, and notes that for the user if the pause is longer than the one that the host is in.
+    fn pause_as_requested(&mut self, key: SlabKey, wait: Duration, now: Duration) {
         let host = &self.hosts[key];
-        let rest = host.paused_until.saturating_sub(now);
-        if wait >= MIN_NOTED_WAIT && rest < wait / 2 {
+        let paused_until = host.paused_until;
+        if wait >= MIN_NOTED_WAIT && paused_until.saturating_sub(now) < wait / 2 {
             let host = Arc::clone(&host.name);
             self.requested_pauses.push(RequestedPause { host, wait });
         }
+        self.pause_host(key, paused_until.max(now.saturating_add(wait)));
     }
 
     fn on_unreachable(&mut self, run: FinishedJobRun, now: Duration) {
@@ -221,15 +231,22 @@ impl<T> JobDispatcher<T> {
         let counted = if host.is_unreached() { held } else { 0 };
         let others = self.unreached_jobs - counted;
         let one_try = others > self.options.window / UNREACHED_SHARE;
-        let has_responded = host.last_response.is_some();
-        let effect = host
-            .health
-            .on_failure(run.started_at, now, has_responded, one_try);
-        self.unreached_jobs = others + if host.is_unreached() { held } else { 0 };
-        match effect {
+        let failure = match host.last_response {
+            Some(_) => HostFailure::Unreachable,
+            None => HostFailure::NeverReached { one_try },
+        };
+        self.on_host_failure(run, failure, now);
+        let is_unreached = self.hosts[run.host].is_unreached();
+        self.unreached_jobs = others + if is_unreached { held } else { 0 };
+    }
+
+    fn on_host_failure(&mut self, run: FinishedJobRun, failure: HostFailure, now: Duration) {
+        let health = &mut self.hosts[run.host].health;
+        match health.on_failure(failure, run.started_at, now) {
             HostFailureEffect::AlreadyCounted => {}
             HostFailureEffect::RetryAfter(pause) => {
-                self.pause_host(run.host, now.saturating_add(pause));
+                let until = now.saturating_add(pause);
+                self.pause_host(run.host, until.max(self.hosts[run.host].paused_until));
             }
             HostFailureEffect::CircuitOpened => {
                 self.pause_host(run.host, Duration::ZERO);

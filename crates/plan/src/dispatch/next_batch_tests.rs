@@ -32,7 +32,7 @@ fn the_next_batch_knows_pauses_rates_and_circuit_breakers() {
     dispatcher.add("a", 3, opened_at + ms(100));
     assert!(matches!(
         dispatcher.next(opened_at + ms(100)),
-        DispatchDecision::Reject(3, UnreachableHost { failures: 3, .. })
+        DispatchDecision::Reject(3, FailedHost { failures: 3, .. })
     ));
 }
 
@@ -78,7 +78,6 @@ fn a42_the_next_batch_waits_as_long_as_the_host_asked() {
     let refused = JobRunReport {
         bytes: 0,
         result: JobRunResult::Refused {
-            overloaded: true,
             retry_after: Some(ms(60_000)),
         },
     };

@@ -52,6 +52,8 @@ pub struct JobDispatcherOptions {
     pub untried_host_slots: usize,
     /// The longest time that jobs wait because their host asks for it. A longer one rejects them.
     pub max_retry_after: Duration,
+    /// Retries of each job. Where a host refuses everything for as many moments in a row, its jobs are rejected, too.
+    pub retries: u32,
     /// Jobs that the dispatcher holds: queued, waiting for a retry, or running.
     pub window: usize,
     /// Requests beyond the slots that have waited long for a connection or a response. This many dead hosts can be waited for
@@ -75,6 +77,7 @@ impl Default for JobDispatcherOptions {
             request_slots: 256,
             untried_host_slots: 64,
             max_retry_after: RetryOptions::default().max_retry_after,
+            retries: RetryOptions::default().retries,
             // Enough that a list which is sorted in runs of hundreds keeps several hosts busy.
             window: 4096,
             // One host in twenty dead for ten seconds each, at six hundred files a second and more.
@@ -103,33 +106,33 @@ pub enum JobRunResult {
     Unreachable,
     /// The host does not accept this many requests: 429, 503, a connection that was closed or reset before the response.
     Refused {
-        /// Whether the host says that it is overloaded.
-        overloaded: bool,
         /// The time that the response asks to wait.
         retry_after: Option<Duration>,
     },
+    /// The host has refused a request of this job before, and names no time. Perhaps that request is at fault: this says nothing about
+    /// others.
+    RefusedAgain,
 }
 
 impl JobRunResult {
     /// What a failed request says about its host. `forbidden_may_mean_overload`: a 403 of this host may mean too many requests.
-    /// `was_refused`: the host refused a request of this job before. A refusal without a Retry-After counts once a job: where a
-    /// job is refused again and again, its own request is at fault.
+    /// `was_refused`: the host refused a request of this job before.
     #[must_use]
     pub fn of_failure(
         failure: &RequestFailure,
         forbidden_may_mean_overload: bool,
         was_refused: bool,
     ) -> Self {
-        let refused = |overloaded, retry_after| match (was_refused, retry_after) {
-            (true, None) => Self::Failed,
-            _ => Self::Refused {
-                overloaded,
-                retry_after,
-            },
+        let refused = |retry_after: Option<Duration>| {
+            let names_time = retry_after.is_some_and(|wait| !wait.is_zero());
+            match was_refused && !names_time {
+                true => Self::RefusedAgain,
+                false => Self::Refused { retry_after },
+            }
         };
         match failure {
             RequestFailure::Unreachable { .. } => Self::Unreachable,
-            RequestFailure::Disconnected { answered: false } => refused(false, None),
+            RequestFailure::Disconnected { answered: false } => refused(None),
             // Sent by a host that has too many requests; a 500 is about one of them. A 403 is here only if it names a time.
             RequestFailure::Busy {
                 status:
@@ -137,13 +140,13 @@ impl JobRunResult {
                     | StatusCode::SERVICE_UNAVAILABLE
                     | StatusCode::FORBIDDEN,
                 retry_after,
-            } => refused(true, *retry_after),
+            } => refused(*retry_after),
             RequestFailure::RangeRefused {
                 status: StatusCode::FORBIDDEN,
             }
             | RequestFailure::Denied {
                 status: StatusCode::FORBIDDEN,
-            } if forbidden_may_mean_overload => refused(false, None),
+            } if forbidden_may_mean_overload && !was_refused => refused(None),
             RequestFailure::Changed | RequestFailure::ErrorPage | RequestFailure::WrongFile => {
                 Self::Done
             }
@@ -170,10 +173,10 @@ pub struct RequestedPause {
     pub wait: Duration,
 }
 
-/// Why a job is rejected: its host is unreachable, or sent a long Retry-After.
+/// Why a job is rejected: its host is unreachable, refuses everything, or sent a long Retry-After.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnreachableHost {
-    /// Failed connections in a row; those of one moment count once.
+pub struct FailedHost {
+    /// Failed connections or refused requests in a row; those of one moment count once.
     pub failures: u32,
     /// When the host will be tried again.
     pub retry_at: Duration,
@@ -187,7 +190,7 @@ pub enum DispatchDecision<T> {
     /// Run this job.
     Run(JobTicket, T),
     /// Fail this job without trying it: the circuit breaker of its host is open. The dispatcher no longer holds the job.
-    Reject(T, UnreachableHost),
+    Reject(T, FailedHost),
     /// Wait for the next event, or until this moment (since the batch began) if there is one.
     Wait(Option<Duration>),
     /// All jobs have ended, and no more will be added.
@@ -204,10 +207,7 @@ mod tests {
             status,
             retry_after,
         };
-        let refused = |overloaded, retry_after| JobRunResult::Refused {
-            overloaded,
-            retry_after,
-        };
+        let refused = |retry_after| JobRunResult::Refused { retry_after };
         let forbidden = RequestFailure::Denied {
             status: StatusCode::FORBIDDEN,
         };
@@ -215,18 +215,29 @@ mod tests {
             JobRunResult::of_failure(failure, true, was_refused)
         };
         let closed = RequestFailure::Disconnected { answered: false };
-        for (failure, overloaded) in [
-            (closed, false),
-            (forbidden.clone(), false),
-            (busy(StatusCode::SERVICE_UNAVAILABLE, None), true),
+        for (failure, again) in [
+            (closed, JobRunResult::RefusedAgain),
+            (
+                busy(StatusCode::SERVICE_UNAVAILABLE, None),
+                JobRunResult::RefusedAgain,
+            ),
+            // This file alone may be forbidden.
+            (forbidden.clone(), JobRunResult::Failed),
         ] {
-            assert_eq!(of(&failure, false), refused(overloaded, None));
-            assert_eq!(of(&failure, true), JobRunResult::Failed);
+            assert_eq!(of(&failure, false), refused(None));
+            assert_eq!(of(&failure, true), again);
         }
-        // Every Retry-After counts.
-        let wait = Some(Duration::from_secs(3));
-        let named = busy(StatusCode::TOO_MANY_REQUESTS, wait);
-        assert_eq!(of(&named, true), refused(true, wait));
+        // Every time that is named counts.
+        for (seconds, again) in [
+            (3, refused(Some(Duration::from_secs(3)))),
+            (0, JobRunResult::RefusedAgain),
+        ] {
+            let named = busy(
+                StatusCode::TOO_MANY_REQUESTS,
+                Some(Duration::from_secs(seconds)),
+            );
+            assert_eq!(of(&named, true), again);
+        }
         let not_transient = JobRunResult::of_failure(&forbidden, false, false);
         assert_eq!(not_transient, JobRunResult::Failed);
         for (failure, result) in [

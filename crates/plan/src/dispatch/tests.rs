@@ -218,7 +218,7 @@ fn c3_jobs_of_a_host_with_an_open_circuit_are_rejected_until_one_may_try_again()
     for _ in 0..2 {
         assert!(matches!(
             dispatcher.next(opened_at),
-            DispatchDecision::Reject(_, UnreachableHost { failures: 3, retry_at: then, requested_wait: None }) if then == until
+            DispatchDecision::Reject(_, FailedHost { failures: 3, retry_at: then, requested_wait: None }) if then == until
         ));
     }
     assert_eq!((dispatcher.held_jobs(), dispatcher.host_count()), (0, 0));
@@ -236,7 +236,7 @@ fn c3_jobs_of_a_host_with_an_open_circuit_are_rejected_until_one_may_try_again()
     dispatcher.on_finished(probe[0].1, UNREACHABLE, until);
     assert!(matches!(
         dispatcher.next(until),
-        DispatchDecision::Reject(5, UnreachableHost { retry_at: then, .. }) if then == until + ms(60_000)
+        DispatchDecision::Reject(5, FailedHost { retry_at: then, .. }) if then == until + ms(60_000)
     ));
 }
 
@@ -244,7 +244,6 @@ fn c3_jobs_of_a_host_with_an_open_circuit_are_rejected_until_one_may_try_again()
 fn a42_all_jobs_of_a_host_wait_as_long_as_it_asks() {
     let minutes = ms(300_000);
     let refused = JobRunResult::Refused {
-        overloaded: true,
         retry_after: Some(minutes),
     };
     let jobs: Vec<(&str, u32)> = (1..=6).map(|job| ("a", job)).collect();
@@ -275,7 +274,6 @@ fn a17_jobs_are_rejected_during_a_retry_after_of_an_hour() {
     let refused = JobRunReport {
         bytes: 0,
         result: JobRunResult::Refused {
-            overloaded: true,
             retry_after: Some(hour),
         },
     };
@@ -454,7 +452,6 @@ fn retries_count_and_neither_refusals_nor_responses_end_the_pause_of_a_rate() {
     let mut dispatcher = dispatcher_with(rated(0.5), &[("a", 1), ("a", 2)]);
     let first = start_all(&mut dispatcher, ms(0))[0].1;
     let refused = JobRunResult::Refused {
-        overloaded: true,
         retry_after: Some(ms(10)),
     };
     dispatcher.retry_later(first, 1, ms(10), refused, ms(5));

@@ -241,6 +241,20 @@ fn an_origin_that_refuses_one_in_a_hundred_at_random_loses_next_to_nothing() {
     assert!(outcome.time < ms(14_500), "{outcome:?}");
 }
 
+/// Row A46: with and without a time that it names.
+#[test]
+fn a46_an_origin_that_refuses_everything_for_ever_is_given_up_after_few_requests() {
+    for wait in [None, Some(ms(0)), Some(ms(1000))] {
+        let mut hosts = |_: SimulatedRequest| SimulatedResult::Refused(ms(10), wait);
+        for jobs in [20, 10_000] {
+            let outcome = run(&mut hosts, JobDispatcherOptions::default(), one_host(jobs));
+            assert_eq!(outcome.rejected, jobs);
+            assert!(outcome.refusals < 200, "{outcome:?}");
+            assert!(outcome.time < ms(180_000), "{outcome:?}");
+        }
+    }
+}
+
 #[test]
 fn an_origin_that_refuses_everything_for_a_while_gets_few_requests() {
     let mut hosts = |request: SimulatedRequest| {

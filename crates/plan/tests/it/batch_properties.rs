@@ -28,8 +28,9 @@ fn any_result() -> impl Strategy<Value = JobRunResult> {
         4 => Just(JobRunResult::Done),
         1 => Just(JobRunResult::Failed),
         3 => Just(JobRunResult::Unreachable),
-        2 => (any::<bool>(), prop::option::of(0u64..5_000))
-            .prop_map(|(busy, wait)| JobRunResult::Refused { overloaded: busy, retry_after: wait.map(ms) }),
+        2 => prop::option::of(0u64..5_000)
+            .prop_map(|wait| JobRunResult::Refused { retry_after: wait.map(ms) }),
+        1 => Just(JobRunResult::RefusedAgain),
     ]
 }
 
@@ -64,6 +65,7 @@ fn any_options() -> impl Strategy<Value = JobDispatcherOptions> {
             |(jobs, per_host, (request_slots, untried_host_slots), window, max_overdue, rate)| {
                 JobDispatcherOptions {
                     max_retry_after: Duration::from_secs(4),
+                    retries: 10,
                     max_jobs: jobs,
                     per_host,
                     rate_per_host: rate.and_then(RequestRate::per_second),

@@ -126,7 +126,6 @@ fn any_job() -> impl Strategy<Value = RatedJob> {
         1 => Just(JobRunResult::Failed),
         1 => Just(JobRunResult::Unreachable),
         1 => prop::option::of(0u64..2_000).prop_map(|wait| JobRunResult::Refused {
-            overloaded: true,
             retry_after: wait.map(ms),
         }),
     ];

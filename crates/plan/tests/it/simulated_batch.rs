@@ -436,13 +436,10 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
             SimulatedResult::File { bytes, .. } => (bytes, JobRunResult::Done),
             SimulatedResult::Large { .. } => (1 << 30, JobRunResult::Done),
             SimulatedResult::Unreachable(_) => (0, JobRunResult::Unreachable),
-            SimulatedResult::Refused(_, wait) => (
-                0,
-                JobRunResult::Refused {
-                    overloaded: true,
-                    retry_after: wait,
-                },
-            ),
+            SimulatedResult::Refused(_, None) if run.job.tries > 0 => {
+                (0, JobRunResult::RefusedAgain)
+            }
+            SimulatedResult::Refused(_, retry_after) => (0, JobRunResult::Refused { retry_after }),
         };
         if how == JobRunResult::Done {
             host.idle_connections += usize::from(self.simulated_hosts.max_streams().is_none());

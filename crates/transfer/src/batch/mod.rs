@@ -68,6 +68,7 @@ impl Batch {
     /// To be called on a runtime with several threads. If the future is dropped, its threads end by themselves.
     pub async fn run(mut self, entries: ListEntries, stop: CancellationToken) -> BatchSummary {
         self.options.dispatch.max_retry_after = self.get_options.retry.max_retry_after;
+        self.options.dispatch.retries = self.get_options.retry.retries;
         let mut coordinator = BatchCoordinator::start(self, entries, stop.child_token());
         coordinator.run().await;
         coordinator.finish().await

@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use haul_plan::RetryOptions;
-use haul_plan::dispatch::{DispatchDecision, JobTicket, UnreachableHost};
+use haul_plan::dispatch::{DispatchDecision, FailedHost, JobTicket};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -195,16 +195,19 @@ impl WorkerPool {
     }
 
     /// A job whose host was given up goes to a mirror, or has failed.
-    fn reject(&self, mut job: Box<BatchJob>, host: UnreachableHost) -> Option<JobOutcome> {
+    fn reject(&self, mut job: Box<BatchJob>, host: FailedHost) -> Option<JobOutcome> {
         let url = Box::new(haul_net::without_credentials(job.url()));
         let error = match host.requested_wait {
             Some(wait) => GetError::HostRefuses { url, wait },
             None => {
-                let reason = self.host_failures.unreachable_reason(&job.host());
-                GetError::HostUnreachable {
+                let reason = self.host_failures.last_reason(&job.host());
+                GetError::HostGivenUp {
                     url,
                     attempts: host.failures,
-                    proxy: reason.as_ref().is_some_and(|reason| reason.is_proxy),
+                    kind: reason
+                        .as_ref()
+                        .map(|reason| reason.kind)
+                        .unwrap_or_default(),
                     reason: reason.map(|reason| reason.text),
                 }
             }

@@ -8,9 +8,10 @@ use haul_plan::{FailureContext, RecoveryAction, RequestFailure};
 use http::StatusCode;
 
 use super::attempt::Attempt;
+use crate::batch::host_failures::HostFailureReason;
 use crate::batch::job::BatchJobStrategy;
 use crate::batch::outcome::JobOutcome;
-use crate::error::{ErrorClass, GetError};
+use crate::error::{ErrorClass, GetError, HostFailureKind};
 use crate::get::{AttemptError, RedirectTarget, is_unreachable};
 
 /// A body that breaks off after so many bytes is requested again with a partial file. A smaller one is requested whole, which costs
@@ -196,8 +197,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// What a failure says about the host. A job reports once that its host refuses requests: a request that is refused
-    /// again and again is itself at fault.
+    /// What a failure says about the host.
     fn run_result(&mut self, failed: &AttemptError, failure: &RequestFailure) -> JobRunResult {
         let redirect = failed.redirect.as_ref();
         let may_mean_overload =
@@ -206,13 +206,15 @@ impl Attempt<'_> {
                 self.pool.host_failures.forbidden().may_mean_overload(&host)
             };
         let result = JobRunResult::of_failure(failure, may_mean_overload, self.job.host_refused);
-        self.job.host_refused |= matches!(
-            result,
-            JobRunResult::Refused {
-                retry_after: None,
-                ..
-            }
-        );
+        if matches!(result, JobRunResult::Refused { .. }) {
+            self.job.host_refused = true;
+            let reason = HostFailureReason {
+                kind: HostFailureKind::RefusesEverything,
+                text: failed.reason().into(),
+            };
+            let host = self.job.host().into_owned();
+            self.pool.host_failures.record(host, reason);
+        }
         result
     }
 }

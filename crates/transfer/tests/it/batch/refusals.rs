@@ -1,4 +1,4 @@
-//! Row A46: hosts that refuse many requests in one moment.
+//! Row A46: hosts that refuse many requests in one moment, or all requests for ever.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +13,7 @@ use haul_plan::dispatch::HostRequestLimit;
 use tokio::time::Instant;
 
 use super::{BatchCase, small_content};
+use crate::harness::JobCase;
 
 /// HTTP/2's reasons for a request that is one too many.
 const REFUSED_STREAM: u32 = 7;
@@ -93,5 +94,88 @@ async fn a46_seven_streams_that_are_refused_at_once_cost_one_short_pause() {
         let urls = (0..7).map(|n| origin.url(&format!("/{n}")));
         assert_eq!(case.download(urls).await.counts(), (7, 0, 0));
         assert!(begun.elapsed() < SOON, "{reason}: {:?}", begun.elapsed());
+    }
+}
+
+/// Retries of each file where nothing ever succeeds.
+const RETRIES: u32 = 3;
+
+/// Checks a batch of a hundred files whose host refuses everything. After a few requests its files fail, and say why.
+fn assert_given_up(run: &super::BatchRun, requests: usize) {
+    assert_eq!(run.counts(), (0, 0, 100));
+    assert!(requests < 60, "{requests} requests");
+    let groups = &run.summary.failure_groups;
+    let given_up = groups
+        .iter()
+        .find(|group| group.cause == "the host refuses all requests")
+        .unwrap_or_else(|| panic!("{groups:?}"));
+    assert!(given_up.count > 60, "{groups:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a46_a_host_that_refuses_everything_for_ever_is_given_up_within_the_retries_of_one_file() {
+    for fault in ["503", "reset"] {
+        let origin = (0..100).fold(Origin::builder(), |origin, n| {
+            let file = OriginResource::new(small_content(n));
+            let file = match fault {
+                "503" => file.rule(RequestMatcher::always(), faults::status(503)),
+                _ => file.rule(RequestMatcher::always(), faults::reset_connection),
+            };
+            origin.resource(&format!("/{n}"), file)
+        });
+        let origin = origin.start().await;
+        let mut case = case();
+        case.get.retry.retries = RETRIES;
+        let run = case
+            .download((0..100).map(|n| origin.url(&format!("/{n}"))))
+            .await;
+        assert_given_up(&run, origin.requests().len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a46_an_http2_host_that_refuses_everything_for_ever_is_given_up_as_soon() {
+    for action in [
+        StreamAction::AbortConnection(ENHANCE_YOUR_CALM),
+        StreamAction::Reset(ENHANCE_YOUR_CALM),
+        StreamAction::Reset(REFUSED_STREAM),
+    ] {
+        let (mut case, origin) = http2_case({
+            let action = action.clone();
+            move |_| action.clone()
+        })
+        .await;
+        case.get.retry.retries = RETRIES;
+        let urls = (0..100).map(|n| origin.url(&format!("/{n}")));
+        let run = case.download(urls).await;
+        // The client itself repeats a refused stream once.
+        let repeats = 1 + usize::from(matches!(action, StreamAction::Reset(REFUSED_STREAM)));
+        assert_given_up(&run, origin.requests().len() / repeats);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a46_a_single_download_that_is_refused_for_ever_ends_with_its_retries() {
+    for action in [
+        StreamAction::RespondWith(503, Vec::new(), Bytes::new()),
+        StreamAction::Reset(ENHANCE_YOUR_CALM),
+        StreamAction::AbortConnection(ENHANCE_YOUR_CALM),
+    ] {
+        let (batch, origin) = http2_case({
+            let action = action.clone();
+            move |_| action.clone()
+        })
+        .await;
+        let mut case = JobCase::new();
+        case.client = batch.client;
+        case.options.retry.retries = RETRIES;
+        case.options.retry.retries_before_response = RETRIES;
+        let run = case.get(&origin.url("/file")).await;
+        assert!(run.result.is_err());
+        let requests = origin.requests().len();
+        assert!(
+            requests <= 1 + RETRIES as usize,
+            "{action:?}: {requests} requests"
+        );
     }
 }
