@@ -377,7 +377,13 @@ impl SegmentCoordinator<'_> {
         let source = failed.number;
         let mut table = self.shared.table();
         // A redirect that expired is not followed any more: the next worker goes where requests go now.
-        if matches!(failure, RequestFailure::Denied { .. })
+        let may_be_expired = matches!(
+            failure,
+            RequestFailure::Denied { .. }
+                | RequestFailure::RangeRefused { .. }
+                | RequestFailure::ErrorPage
+        );
+        if may_be_expired
             && table.sources.get(source).location != failed.source.location
         {
             return (RecoveryAction::Ignore, 0);
