@@ -383,9 +383,7 @@ impl SegmentCoordinator<'_> {
                 | RequestFailure::RangeRefused { .. }
                 | RequestFailure::ErrorPage
         );
-        if may_be_expired
-            && table.sources.get(source).location != failed.source.location
-        {
+        if may_be_expired && table.sources.get(source).location != failed.source.location {
             return (RecoveryAction::Ignore, 0);
         }
         let now = self.shared.job_now();
