@@ -8,7 +8,7 @@
 //! [`classify_response`] checks each response, [`SegmentPlan`] decides which worker fetches which bytes
 //! next, [`ConnectionControl`] over how many connections, [`CheckpointSchedule`] when the journal records
 //! what was written, and [`RecoveryPolicy`] what follows a failure, for one source and for many
-//! ([`SourceSet`]).
+//! ([`SourceSet`]). [`DownloadLimitTracker`] ends it when it goes on too slowly or for too long.
 //!
 //! For many jobs, [`dispatch`] decides which of them runs next, [`ContentExpectation`] whether a file is what
 //! the user expects, and [`ErrorLimit`] when the batch should stop.
@@ -30,6 +30,7 @@ mod content_coding;
 mod content_expectation;
 mod content_range;
 pub mod dispatch;
+mod download_limits;
 mod error_limit;
 mod error_page;
 pub mod filename;
@@ -80,6 +81,9 @@ pub use content_expectation::{
     ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent, begins_html,
 };
 pub use content_range::{ContentRange, ContentRangeError};
+pub use download_limits::{
+    DownloadLimitTracker, DownloadLimits, DownloadSample, ExceededLimit, MinRate,
+};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use error_page::{DOCUMENT_BEGINNING, begins_other_document, is_page_for_name};
 pub use folder_listing::{FOLDER_LISTING_LINK, is_folder_listing};

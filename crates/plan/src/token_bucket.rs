@@ -39,6 +39,12 @@ impl TokenBucket {
         self.paid_until.saturating_sub(now)
     }
 
+    /// Whether a reader waits at `now`, because bytes that were taken are not paid for.
+    #[must_use]
+    pub fn is_in_debt(&self, now: Duration) -> bool {
+        self.paid_until > now
+    }
+
     /// Changes the rate and the burst at `now`. Bytes that were taken and not paid for yet are paid for at the higher of both rates: a
     /// reader that has taken a large turn does not wait for ages when the rate falls.
     pub fn set_rate(&mut self, now: Duration, rate: u64, burst: u64) {
@@ -73,6 +79,7 @@ mod tests {
             let mut taken = 0;
             for size in &sizes {
                 let wait = bucket.take(now, *size);
+                prop_assert_eq!(bucket.is_in_debt(now), !wait.is_zero());
                 taken += size;
                 now += wait;
             }

@@ -103,6 +103,12 @@ impl Connector {
         self.state.rate_limit.bytes_per_second()
     }
 
+    /// Whether a stream waits now because of that limit.
+    #[must_use]
+    pub fn is_rate_limit_reached(&self) -> bool {
+        self.state.rate_limit.is_reached()
+    }
+
     /// Changes that rate limit, for streams that are open, too. `None` lifts it. Streams that were taken apart by
     /// [`TransportStream::into_tcp`] go on without one.
     pub fn set_rate_limit(&self, bytes_per_second: Option<u64>) {

@@ -102,6 +102,13 @@ impl RateLimit {
         (rate > 0).then_some(rate)
     }
 
+    /// Whether a stream waits for its turn now.
+    pub(crate) fn is_reached(&self) -> bool {
+        let state = &self.0;
+        let bucket = state.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        self.rate().is_some() && bucket.is_in_debt(state.epoch.elapsed())
+    }
+
     /// Counts bytes that were read or written; returns when the next turn is.
     fn next_turn_after(&self, bytes: u64) -> Instant {
         let state = &self.0;
