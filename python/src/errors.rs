@@ -80,19 +80,17 @@ impl HaulError {
             GetError::UnexpectedContent { status, .. } => status.map(|status| status.as_u16()),
             _ => None,
         };
+        let hint = error.hint().map(|hint| python_terms(&hint).into_owned());
+        let limit =
+            TransferTimeLimit::of_download(error).map(|limit| time_limit_hint(limit).to_owned());
+        let hints: Vec<String> = hint.into_iter().chain(limit).collect();
         Self {
             class: error.class(),
             text: python_terms(&chain_text(error)).into_owned(),
             kind: error.cause(),
             status,
             url: Some(redacted_url(url)),
-            hint: error
-                .hint()
-                .map(|hint| python_terms(&hint).into_owned())
-                .or_else(|| {
-                    TransferTimeLimit::of_download(error)
-                        .map(|limit| time_limit_hint(limit).to_owned())
-                }),
+            hint: (!hints.is_empty()).then(|| hints.join("; ")),
             is_retryable: error.is_transient(),
         }
     }
@@ -146,6 +144,10 @@ pub(crate) fn time_limit_hint(limit: TransferTimeLimit) -> &'static str {
         TransferTimeLimit::RequestedWait => {
             "Client(max_wait=SECONDS) sets how long haul waits when a server asks for it"
         }
+        TransferTimeLimit::MinRate => {
+            "Client(min_rate=(BYTES, SECONDS)) sets which downloads are too slow, and 0 allows all"
+        }
+        TransferTimeLimit::MaxTime => "Client(max_time=SECONDS) gives each file more time",
     }
 }
 

@@ -2,7 +2,7 @@
 //! sense follows from them.
 
 use haul_net::{Kind, TlsProblem};
-use haul_plan::is_busy_status;
+use haul_plan::{ExceededLimit, is_busy_status};
 
 use crate::error::{GetError, HostFailureKind};
 
@@ -25,6 +25,7 @@ impl GetError {
             | Self::ResourceChanged { .. }
             | Self::BrokenStream { .. }
             | Self::Locked { .. }
+            | Self::LimitExceeded { .. }
             | Self::Interrupted { .. } => true,
             _ => false,
         }
@@ -45,6 +46,11 @@ impl GetError {
                 HostFailureKind::RefusesEverything => "the host refuses all requests",
             },
             Self::HostRefuses { .. } => "the host asks to wait",
+            Self::LimitExceeded {
+                limit: ExceededLimit::MinRate { .. },
+                ..
+            } => "too slow",
+            Self::LimitExceeded { .. } => "not complete in time",
             Self::Archive { .. } => "cannot be put into the archive",
             Self::WrongFile { .. } => "another file than the one meant",
             Self::PieceDigest { .. } => "a piece with a wrong digest",

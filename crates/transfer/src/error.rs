@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_net::redacted_url;
-use haul_plan::{DigestAlgorithm, RetryAfterText, UnexpectedContent, WaitText};
+use haul_plan::{DigestAlgorithm, ExceededLimit, RetryAfterText, UnexpectedContent, WaitText};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -325,6 +325,16 @@ pub enum GetError {
         /// The error of the decoder.
         source: io::Error,
     },
+    /// The download was too slow, or took too long.
+    #[error("{} {limit}", redacted_url(.url))]
+    LimitExceeded {
+        /// The URL of the download.
+        url: Box<Url>,
+        /// The limit.
+        limit: ExceededLimit,
+        /// Whether the same command resumes the download.
+        resumable: bool,
+    },
     /// Stopped by the caller.
     #[error("interrupted")]
     Interrupted {
@@ -388,6 +398,7 @@ impl GetError {
         | Self::Status { resumable, .. }
         | Self::ErrorPage { resumable, .. }
         | Self::LocalIo { resumable, .. }
+        | Self::LimitExceeded { resumable, .. }
         | Self::Interrupted { resumable } = &mut self
         {
             *resumable = is_resumable;
@@ -468,6 +479,7 @@ impl GetError {
             Self::HostRefuses { wait, .. } => {
                 format!("its host asks to wait for {}", WaitText(*wait))
             }
+            Self::LimitExceeded { limit, .. } => limit.to_string(),
             Self::PieceDigest { range, .. } => {
                 let last = range.end.saturating_sub(1);
                 format!(

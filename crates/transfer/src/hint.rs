@@ -57,6 +57,9 @@ impl GetError {
             Self::Transport {
                 resumable: true, ..
             }
+            | Self::LimitExceeded {
+                resumable: true, ..
+            }
             | Self::Interrupted { resumable: true } => Some(CAN_BE_RESUMED.into()),
             Self::UnexpectedContent { .. } => {
                 Some("it may be an error page: open the URL in a browser".into())
@@ -72,6 +75,7 @@ impl GetError {
             // Their messages, which only a batch prints, contain the hint.
             Self::NameTaken { .. }
             | Self::Transport { .. }
+            | Self::LimitExceeded { .. }
             | Self::Interrupted { .. }
             | Self::Archive { .. } => None,
             Self::UnusableResponse { .. } => Some(SERVER_AT_FAULT.into()),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_plan::{
-    CheckpointOptions, Checksum, ContentExpectation, DigestAlgorithm, PieceDigests, RetryOptions,
-    RobotsTagPolicy,
+    CheckpointOptions, Checksum, ContentExpectation, DigestAlgorithm, DownloadLimits, PieceDigests,
+    RetryOptions, RobotsTagPolicy,
 };
 use http::HeaderMap;
 use url::Url;
@@ -69,6 +69,8 @@ pub struct GetOptions {
     pub robots_tag: RobotsTagPolicy,
     /// The retry budget of each job.
     pub retry: RetryOptions,
+    /// When a job is ended that is too slow or takes too long.
+    pub limits: DownloadLimits,
     /// When to make checkpoints: they limit how much must be fetched again after a kill.
     pub checkpoint: CheckpointOptions,
     /// A wrapper around each partial file, for tests and limits.
@@ -93,6 +95,7 @@ impl Default for GetOptions {
             expected_content: ContentExpectation::default(),
             robots_tag: RobotsTagPolicy::default(),
             retry: RetryOptions::default(),
+            limits: DownloadLimits::default(),
             checkpoint: CheckpointOptions::default(),
             storage_wrapping: StorageWrapping::default(),
             notes_directory: None,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use haul_net::Kind;
+use haul_plan::ExceededLimit;
 use haul_s3::{S3Error, S3ErrorKind};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,10 @@ pub enum TransferTimeLimit {
     Stall,
     /// The wait for which a host asks.
     RequestedWait,
+    /// The time with too few bytes.
+    MinRate,
+    /// The time of a whole download.
+    MaxTime,
 }
 
 impl TransferTimeLimit {
@@ -45,6 +50,10 @@ impl TransferTimeLimit {
             GetError::AllSourcesFailed { last, .. } => Self::of_download(last),
             GetError::Status { retry_after, .. } => Self::of_refusal(*retry_after),
             GetError::HostRefuses { .. } => Some(Self::RequestedWait),
+            GetError::LimitExceeded { limit, .. } => Some(match limit {
+                ExceededLimit::MinRate { .. } => Self::MinRate,
+                ExceededLimit::MaxTime(_) => Self::MaxTime,
+            }),
             _ => None,
         }
     }

@@ -120,6 +120,10 @@ pub(crate) fn time_limit_hint(limit: TransferTimeLimit) -> &'static str {
         TransferTimeLimit::RequestedWait => {
             "--max-wait TIME sets how long haul waits when a server asks for it"
         }
+        TransferTimeLimit::MinRate => {
+            "--min-rate RATE:TIME sets which downloads are too slow, and 0 allows all"
+        }
+        TransferTimeLimit::MaxTime => "--max-time TIME gives each file more time",
     }
 }
 

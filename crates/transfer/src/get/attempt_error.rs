@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use haul_net::{FetchResponse, Kind};
-use haul_plan::{RequestFailure, SourceMismatch, UnexpectedContent};
+use haul_plan::{ExceededLimit, RequestFailure, SourceMismatch, UnexpectedContent};
 use url::Url;
 
 use crate::error::{ErrorDocument, GetError};
@@ -48,6 +48,26 @@ impl AttemptError {
     /// A body arrived so slowly that a strategy which keeps partial progress should fetch it (row A19).
     pub(crate) fn too_slow(error: haul_net::Error, url: &Url) -> Box<Self> {
         Self::of_transport(RequestFailure::TooSlow, error, url, None)
+    }
+
+    /// A download exceeded its limit. One that is too slow is requested again with a strategy that keeps partial progress, if it has a
+    /// length and so something to resume.
+    pub(crate) fn limit_exceeded(
+        limit: ExceededLimit,
+        length: Option<u64>,
+        url: &Url,
+    ) -> Box<Self> {
+        let error = GetError::LimitExceeded {
+            url: shown_url(url),
+            limit,
+            resumable: false,
+        };
+        match (limit, length) {
+            (ExceededLimit::MinRate { .. }, Some(_)) => {
+                Self::of_source(RequestFailure::TooSlow, error)
+            }
+            _ => Self::without_recovery(error),
+        }
     }
 
     fn of_transport(

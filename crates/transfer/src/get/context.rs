@@ -2,14 +2,16 @@
 
 use std::future::Future;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haul_net::Client;
-use haul_plan::{RetryNumber, SegmentOptions};
+use haul_plan::{MinRate, RetryNumber, SegmentOptions};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::download_monitor::{BodyMeter, DownloadMonitor};
 use super::host_limits::HostLimits;
 use super::reserved_names::ReservedNames;
 use crate::error::GetError;
@@ -48,15 +50,16 @@ impl EngineState {
         }
     }
 
-    /// The state that the jobs of a batch share. The batch gives them their names. `small_file_connections`: the most connections
+    /// The state that the jobs of a batch share. The batch gives them their names, and a lowest rate if nobody else has. `small_file_connections`: the most connections
     /// that small files may have to one host.
     pub(crate) fn for_batch(
         client: Client,
-        options: GetOptions,
+        mut options: GetOptions,
         small_file_connections: usize,
         events: TransferEventSender,
     ) -> Self {
         let large_file_connections = options.connections.max();
+        options.limits.min_rate.get_or_insert(MinRate::OF_BATCHES);
         Self {
             host_limits: HostLimits::for_batch(small_file_connections, large_file_connections),
             reserved_names: None,
@@ -67,6 +70,11 @@ impl EngineState {
 
     pub(crate) fn options(&self) -> &GetOptions {
         &self.options
+    }
+
+    /// A monitor for a download, which may have sent its first request before.
+    pub(crate) fn monitor(&self, first_request_at: Option<Instant>) -> DownloadMonitor {
+        DownloadMonitor::new(self.client.clone(), self.options.limits, first_request_at)
     }
 
     /// Sizes of segments, for a job with at most so many connections.
@@ -97,6 +105,8 @@ pub(super) struct JobContext<'a> {
     /// Ends the job early.
     pub(super) stop: CancellationToken,
     pub(super) started: Instant,
+    /// Counts what the job receives.
+    pub(super) meter: Arc<BodyMeter>,
 }
 
 impl JobContext<'_> {
@@ -168,6 +178,32 @@ impl JobContext<'_> {
             biased;
             () = self.stop.cancelled() => Err(GetError::INTERRUPTED),
             output = future => Ok(output),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haul_net::ClientConfig;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a48_files_of_a_batch_alone_have_a_lowest_rate_unless_the_user_says_otherwise() {
+        let client = Client::new(ClientConfig::default()).unwrap();
+        let (events, _) = mpsc::channel(1);
+        let single = EngineState::new(client.clone(), GetOptions::default(), events.clone());
+        assert_eq!(single.options.limits.min_rate, None);
+        let off = MinRate {
+            bytes_per_second: 0,
+            ..MinRate::OF_BATCHES
+        };
+        for (given, expected) in [(None, MinRate::OF_BATCHES), (Some(off), off)] {
+            let mut options = GetOptions::default();
+            options.limits.min_rate = given;
+            let batch = EngineState::for_batch(client.clone(), options, 1, events.clone());
+            assert_eq!(batch.options.limits.min_rate, Some(expected));
         }
     }
 }

@@ -145,7 +145,9 @@ pub(super) async fn first_permit(
     sources: &DownloadSources,
 ) -> Result<HostPermit, GetError> {
     let permit = context.unless_stopped(sources.current().host.acquire());
-    permit.await?.ok_or(GetError::INTERRUPTED)
+    let permit = permit.await?.ok_or(GetError::INTERRUPTED)?;
+    context.meter.note_request();
+    Ok(permit)
 }
 
 /// A permit for a connection to the host that sent the response, which after a redirect is not the one that got the request: the limit

@@ -3,12 +3,13 @@
 //! Every write is handed to another thread ([`blocking`](crate::disk::blocking)), which costs more than copying a few
 //! kilobytes. So pieces are gathered until a write is worth that, but never for longer than [`MAX_WAIT`].
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use haul_net::{Error, FetchResponse};
 use tokio::time::{Instant, timeout_at};
+
+use super::download_monitor::BodyMeter;
 
 /// How many bytes are gathered before a write. Larger saves calls, but the bytes leave the processor's cache before
 /// they are copied to the file, and sixteen connections hold this much each.
@@ -38,12 +39,13 @@ impl GatheredChunks {
 
     /// Waits for the next piece, and a little longer for what follows it. False at the body's end.
     ///
-    /// `fetched` counts bytes as they come and not as they are written: rates are taken over windows as short as [`MAX_WAIT`].
+    /// `meter` counts bytes as they come and not as they are written: rates are taken over windows as short as [`MAX_WAIT`].
     pub(super) async fn gather(
         &mut self,
         response: &mut FetchResponse,
-        fetched: &AtomicU64,
+        meter: &BodyMeter,
     ) -> Result<bool, Error> {
+        let _waiting = meter.waiting();
         let mut deadline = None;
         while self.bytes < WRITE_SIZE {
             let piece = match response.try_chunk() {
@@ -65,7 +67,7 @@ impl GatheredChunks {
             let Some(piece) = piece else {
                 return Ok(false);
             };
-            fetched.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            meter.add(piece.len());
             self.push(piece);
         }
         self.update_low_water(response);

@@ -109,13 +109,16 @@ async fn describe(
         return None;
     }
     let mut document = Vec::new();
+    let waiting = context.meter.waiting();
     while let Some(chunk) = response.chunk().await.ok()? {
+        context.meter.add(chunk.len());
         document.extend_from_slice(&chunk);
         if document.len() > MAX_DOCUMENT {
             return None;
         }
     }
     response.recycle();
+    drop(waiting);
     let _one_at_a_time = PARSE_LOCK.lock().await;
     let files = blocking(|| metalink::parse(&document)).ok()?.files;
     // A file that cannot be used may be the right one.

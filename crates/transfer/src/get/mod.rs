@@ -14,6 +14,7 @@ mod content_decoder;
 mod context;
 mod decode_pipe;
 mod destination;
+mod download_monitor;
 mod download_sources;
 mod engine;
 mod expectations;

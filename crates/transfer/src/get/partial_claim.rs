@@ -201,7 +201,10 @@ pub(super) async fn check_beginning(
     };
     let FirstResponse { response, content } = first;
     let location = Arc::clone(&sources.current().location);
-    let failed = match context.unless_stopped(response.peek(PEEKED_BYTES)).await? {
+    let waiting = context.meter.waiting();
+    let peeked = context.unless_stopped(response.peek(PEEKED_BYTES)).await?;
+    drop(waiting);
+    let failed = match peeked {
         Ok((response, found)) => {
             let found_type = media_type(&response.headers);
             if !replaced.is_error_page(&content, found_type.as_deref(), &found) {

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use haul_plan::{ResponseContent, SourceSet};
 use tokio::time::Instant;
@@ -48,6 +49,8 @@ pub(crate) struct DownloadStart<'a> {
     pub(crate) failed_sources: Option<&'a SourceSet>,
     /// A first response that is there already.
     pub(crate) response: Option<HandedOverResponse>,
+    /// When the first request was sent, if that was before.
+    pub(crate) first_request_at: Option<Instant>,
     /// The entity tag of the file to update, where only the caller knows it.
     pub(crate) known_tag: Option<&'a str>,
 }
@@ -62,14 +65,17 @@ pub(crate) async fn download(
     start: DownloadStart<'_>,
     stop: CancellationToken,
 ) -> Result<DownloadOutcome, GetError> {
+    let monitor = engine.monitor(start.first_request_at);
     let context = JobContext {
         engine,
         job,
-        stop,
+        stop: stop.child_token(),
         started: Instant::now(),
+        meter: Arc::clone(&monitor.meter),
     };
     // On the heap: the states of all steps together are larger than a caller wants in its own future.
-    Box::pin(DownloadRun::new(&context, start).run()).await
+    let run = Box::pin(DownloadRun::new(&context, start).run());
+    monitor.run(run, &context.stop, &stop, &job.url).await
 }
 
 /// A job's attempts.

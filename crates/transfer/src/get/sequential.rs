@@ -392,6 +392,7 @@ impl SequentialDownload {
     ) -> Result<(), ReadError> {
         let mut tick = tokio::time::interval(PROGRESS_INTERVAL);
         loop {
+            let waiting = context.meter.waiting();
             let chunk = tokio::select! {
                 biased;
                 () = context.stop.cancelled() => return Err(ReadError::Final(GetError::INTERRUPTED)),
@@ -401,6 +402,7 @@ impl SequentialDownload {
                 }
                 chunk = response.chunk() => chunk,
             };
+            drop(waiting);
             let chunk = match chunk {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return Ok(()),
@@ -411,6 +413,7 @@ impl SequentialDownload {
                 }
             };
             totals.fetched += chunk.len() as u64;
+            context.meter.add(chunk.len());
             let acceptable = self
                 .stream
                 .acceptable_bytes(self.pipe.received(), chunk.len() as u64);
@@ -453,6 +456,7 @@ impl SequentialDownload {
         let client = &context.engine.client;
         let if_range = source.may_send_if_range;
         let on_disk = BytesOnDisk::Joined(&self.version);
+        let _waiting = context.meter.waiting();
         let (response, content) = send(client, request, on_disk, if_range).await?;
         let announced = expected_digests(&response.headers, true);
         let failure = match self.stream.accepts(&content, &announced, received) {

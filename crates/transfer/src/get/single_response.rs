@@ -22,11 +22,12 @@ use haul_plan::{
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::sleep;
 use url::Url;
 
 use super::attempt_error::AttemptError;
 use super::context::EngineState;
+use super::download_monitor::DownloadMonitor;
 use super::download_sources::credential_url;
 use super::expectations::announced_digests;
 use super::expected_digests::ExpectedDigests;
@@ -81,8 +82,9 @@ pub(crate) struct SingleResponseFetch<'a> {
     /// The time that any body may take, however small it is.
     pub(crate) min_time_limit: Duration,
     pub(crate) memory_budget: &'a Arc<Semaphore>,
-    /// Counts bytes as they come.
+    /// Counts bytes of the batch as they come.
     pub(crate) fetched_bytes: &'a AtomicU64,
+    pub(crate) monitor: &'a DownloadMonitor,
 }
 
 /// What an attempt brought.
@@ -317,14 +319,24 @@ impl SingleResponseFetch<'_> {
             // A body that came with its head needs no timer.
             match poll_fn(|cx| Poll::Ready(body.as_mut().poll(cx))).await {
                 Poll::Ready(read) => Ok(read),
-                Poll::Pending => timeout(self.time_limit(length), body).await,
+                Poll::Pending => tokio::select! {
+                    biased;
+                    read = body => Ok(read),
+                    limit = self.monitor.exceeded() => Err(Some(limit)),
+                    () = sleep(self.time_limit(length)) => Err(None),
+                },
             }
         };
-        let Ok(read) = read else {
-            let error = response.truncated_error();
-            return Err(AttemptError::too_slow(error, self.url));
+        let (body, bytes) = match read {
+            Ok(read) => read?,
+            Err(None) => {
+                let error = response.truncated_error();
+                return Err(AttemptError::too_slow(error, self.url));
+            }
+            Err(Some(limit)) => {
+                return Err(AttemptError::limit_exceeded(limit, length, self.url));
+            }
         };
-        let (body, bytes) = read?;
         self.check_update(&info, &body, bytes)
             .map_err(|page| AttemptError::error_page(&response, &page, self.url))?;
         self.expected_content
@@ -395,12 +407,15 @@ impl SingleResponseFetch<'_> {
             return self.read_into_file(response, Vec::new(), max_bytes).await;
         };
         let (mut chunks, mut bytes) = (Vec::new(), 0);
+        let waiting = self.monitor.meter.waiting();
         while let Some(chunk) = response.chunk().await.map_err(|e| self.broken(e, bytes))? {
             bytes += chunk.len() as u64;
+            self.monitor.meter.add(chunk.len());
             self.fetched_bytes
                 .fetch_add(chunk.len() as u64, Ordering::Relaxed);
             chunks.push(chunk);
             if bytes > most {
+                drop(waiting);
                 return match length {
                     Some(_) => Err(self.surplus(response)),
                     None => {
@@ -436,7 +451,9 @@ impl SingleResponseFetch<'_> {
         drop(chunks);
         let mut gathered = GatheredChunks::new();
         loop {
-            let more = gathered.gather(response, self.fetched_bytes).await;
+            let more = gathered.gather(response, &self.monitor.meter).await;
+            self.fetched_bytes
+                .fetch_add(gathered.bytes(), Ordering::Relaxed);
             let more = more.map_err(|e| self.broken(e, bytes + gathered.bytes()))?;
             blocking(|| file.write_at(bytes, gathered.chunks())).map_err(local)?;
             bytes += gathered.bytes();

@@ -1,10 +1,13 @@
 //! The limit of connections per host: which host it applies to, and which requests wait for it.
 
+use std::time::Duration;
+
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 use haul_net::Client;
 use haul_transfer::{ConnectionCount, DownloadJob, JobOutput, TransferEngine};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::{JobCase, LIMIT, content, serve};
@@ -195,7 +198,7 @@ async fn a16_expired_tokens_do_not_reduce_the_number_of_connections() {
                 // Slow enough that further connections are worth while on any machine.
                 .rule(RequestMatcher::always(), faults::body_rate(512 << 10)),
         )
-        .latency(std::time::Duration::from_millis(5))
+        .latency(Duration::from_millis(5))
         .start()
         .await;
     let redirect = faults::redirect_with_token(302, target.url("/t"));
@@ -241,4 +244,18 @@ async fn a_first_response_from_a_full_host_is_dropped() {
     })
     .await;
     assert_eq!(open, 1);
+}
+
+/// Jobs that wait for their connection while others have it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a48_the_time_of_a_download_begins_with_its_first_request() {
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(1);
+    case.options.limits.max_time = Some(Duration::from_millis(1200));
+    let resource = OriginResource::new(ResourceContent::random(2, 60_000))
+        .rule(RequestMatcher::always(), faults::body_rate(100_000));
+    let origin = serve(resource).await;
+    let began = Instant::now();
+    download_all(&case, vec![origin.url("/f.bin"); 3]).await;
+    assert!(began.elapsed() > Duration::from_millis(1500));
 }

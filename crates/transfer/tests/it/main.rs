@@ -22,6 +22,7 @@ mod remote_range;
 mod robots_tag;
 mod rows_a_addresses;
 mod rows_a_bodies;
+mod rows_a_drips;
 mod rows_a_encoded;
 mod rows_a_file_names;
 mod rows_a_framing;

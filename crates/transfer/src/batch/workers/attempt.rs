@@ -15,8 +15,8 @@ use crate::batch::write_buffer::FetchedFile;
 use crate::disk::blocking;
 use crate::error::GetError;
 use crate::get::{
-    DownloadStart, HandedOverResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome,
-    WholeFile, download,
+    AttemptError, DownloadStart, HandedOverResponse, ResponseInfo, SingleResponseFetch,
+    SingleResponseOutcome, WholeFile, download,
 };
 use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::DownloadOutcome;
@@ -55,6 +55,7 @@ impl<'a> Attempt<'a> {
     async fn fetch_single_response(mut self, send_range: bool) {
         let (pool, ticket, job) = (self.pool, self.ticket, &self.job);
         let expected_content = &pool.engine.options().expected_content;
+        let monitor = pool.engine.monitor(job.first_attempt_at);
         let fetch = SingleResponseFetch {
             engine: &pool.engine,
             job: &job.download,
@@ -68,9 +69,11 @@ impl<'a> Attempt<'a> {
             min_time_limit: pool.body_timeout,
             memory_budget: &pool.memory_budget,
             fetched_bytes: pool.counters.fetched_bytes(),
+            monitor: &monitor,
         };
         let fetched = tokio::select! {
             biased;
+            limit = monitor.time_over() => Err(AttemptError::limit_exceeded(limit, None, job.url())),
             // The job no longer waits for a connection, so others may.
             fetched = fetch.fetch(|response| {
                 if pool.queue.on_response_head(ticket, response.max_streams) {
@@ -146,6 +149,7 @@ impl<'a> Attempt<'a> {
                     source: self.job.source(),
                     failed_sources: self.job.failed_sources(),
                     response,
+                    first_request_at: self.job.first_attempt_at,
                     known_tag: self.job.stored_tag(),
                 };
                 let stop = pool.stop.clone();

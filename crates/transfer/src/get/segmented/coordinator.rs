@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use haul_net::FetchResponse;
@@ -285,7 +284,7 @@ impl SegmentCoordinator<'_> {
         };
         let sample = ProgressSample {
             now,
-            bytes: self.shared.fetched.load(Ordering::Relaxed),
+            bytes: self.shared.fetched(),
             delivering,
             remaining: table.plan.remaining(),
             latency: table.plan.latency(),

@@ -101,7 +101,7 @@ pub(in crate::get) async fn download(
 fn add_totals(totals: &mut DownloadTotals, coordinator: &SegmentCoordinator<'_>) {
     let settled = coordinator.control.settled_target();
     totals.connections = totals.connections.max(settled);
-    totals.fetched += coordinator.shared.fetched.load(Ordering::Relaxed);
+    totals.fetched += coordinator.shared.fetched();
     totals.segments += coordinator.shared.segments.load(Ordering::Relaxed);
 }
 
@@ -259,7 +259,8 @@ fn coordinator<'a>(
             table: Mutex::new(table),
             piece_length,
             counts: WorkerCounts::default(),
-            fetched: AtomicU64::new(0),
+            received_before: context.meter.received(),
+            meter: Arc::clone(&context.meter),
             segments: AtomicU64::new(0),
         }),
         control,

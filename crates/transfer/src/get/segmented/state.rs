@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::claim_table::ClaimTable;
 use crate::disk::PartialStorage;
 use crate::get::attempt_error::AttemptError;
+use crate::get::download_monitor::BodyMeter;
 use crate::get::download_sources::DownloadSource;
 use crate::get::host_limits::HostLimits;
 use crate::get::request::{check_robots_tag, send};
@@ -43,8 +44,10 @@ pub(super) struct SegmentedState {
     /// Bytes in a piece that has a digest: no record in the journal goes beyond one.
     pub(super) piece_length: Option<u64>,
     pub(super) counts: WorkerCounts,
-    /// Bytes that arrived over the wire.
-    pub(super) fetched: AtomicU64,
+    /// Counts bytes that arrive over the wire.
+    pub(super) meter: Arc<BodyMeter>,
+    /// Those of the job's attempts before.
+    pub(super) received_before: u64,
     /// Requests that brought bytes.
     pub(super) segments: AtomicU64,
 }
@@ -53,6 +56,11 @@ impl SegmentedState {
     /// The lock. A panic under it is a bug that the panicking task reports; the others may still save what they have.
     pub(super) fn table(&self) -> MutexGuard<'_, ClaimTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that arrived over the wire.
+    pub(super) fn fetched(&self) -> u64 {
+        self.meter.received().saturating_sub(self.received_before)
     }
 
     /// The plan's time.
@@ -95,8 +103,10 @@ impl SegmentedState {
             table.source_set().pinned_version(number).cloned()
         };
         let if_range = source.may_send_if_range;
+        let waiting = self.meter.waiting();
         let sent = send(&self.client, request, pinned.as_ref().into(), if_range);
         let (response, content) = sent.await?;
+        drop(waiting);
         check_robots_tag(self.robots_tag, &response, &source.location)?;
         let ResponseContent::Part { range, version, .. } = content else {
             // To a range that begins with the first byte, before the version is known, the whole file.

@@ -203,7 +203,7 @@ impl Body<'_> {
         let shared = &self.worker.shared;
         let mut gathered = GatheredChunks::new();
         loop {
-            let error = match gathered.gather(&mut response, &shared.fetched).await {
+            let error = match gathered.gather(&mut response, &shared.meter).await {
                 Ok(more) if !more && gathered.bytes() == 0 => break,
                 Ok(_) => None,
                 Err(error) => Some(error),
