@@ -12,6 +12,7 @@ mod batch_results;
 mod bench;
 mod credentials;
 mod demo;
+mod drips;
 mod errors;
 mod files;
 mod folding_folders;

@@ -10,7 +10,7 @@ use haul_plan::DigestAlgorithm;
 
 use super::batch::BatchArgs;
 use super::key_filter::KeyFilterArgs;
-use super::network::{ConnectionArgs, HttpVersionArgs, RequestArgs};
+use super::network::{ConnectionArgs, DownloadLimitArgs, HttpVersionArgs, RequestArgs};
 use super::s3::S3Args;
 use super::values::{ChecksumArg, SizeArg, UrlArg, connection_count};
 
@@ -45,6 +45,8 @@ pub(crate) struct GetArgs {
     pub(crate) request: RequestArgs,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) limits: DownloadLimitArgs,
     #[command(flatten)]
     pub(crate) version: HttpVersionArgs,
     #[command(flatten)]

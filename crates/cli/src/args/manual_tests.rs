@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args as _, CommandFactory as _};
 
-use super::{CliArgs, ConnectionArgs, S3Args};
+use super::{CliArgs, ConnectionArgs, DownloadLimitArgs, S3Args};
 use crate::exit::ExitReason;
 
 fn repository() -> PathBuf {
@@ -36,6 +36,10 @@ fn shared_flags() -> Vec<(clap::Command, &'static str)> {
     vec![
         (
             ConnectionArgs::augment_args(clap::Command::new("")),
+            "get.md",
+        ),
+        (
+            DownloadLimitArgs::augment_args(clap::Command::new("")),
             "get.md",
         ),
         (S3Args::augment_args(clap::Command::new("")), "s3.md"),

@@ -27,7 +27,7 @@ pub(crate) use batch::{BatchArgs, LayoutKind, ListFormatArg, OnErrorArg};
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchLoadArgs, BenchRunArgs};
 pub(crate) use get::{GetArgs, GetMessageArgs, OutputArgs, ProgressKind, RobotsTagArg};
 pub(crate) use given::{GivenOptionError, GivenOptions, OptionSource, Sourced, option_names};
-pub(crate) use network::{ConnectionArgs, LoginArgs};
+pub(crate) use network::{ConnectionArgs, DownloadLimitArgs, LoginArgs};
 pub(crate) use objects::{CpArgs, LsArgs, PresignArgs, RmArgs};
 pub(crate) use parse_problem::{argument_name, context_strings, is_value_missing, value_problem};
 pub(crate) use peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};

@@ -7,7 +7,9 @@ use haul_net::{ClientConfig, ConnectorConfig};
 use haul_plan::{RedirectOptions, RetryOptions};
 
 use super::peer::{AddressArgs, NoProxyArgs, PeerTlsArgs, ProxyTlsArgs};
-use super::values::{BearerArg, DurationArg, HeaderArg, ProxyUrl, UserArg, non_negative_number};
+use super::values::{
+    BearerArg, DurationArg, HeaderArg, MinRateArg, ProxyUrl, UserArg, non_negative_number,
+};
 
 /// Requests and redirects.
 #[derive(Debug, Args)]
@@ -159,4 +161,30 @@ pub(crate) struct ConnectionArgs {
         default_value_t = RetryOptions::default().max_retry_after.into()
     )]
     pub(crate) max_wait: DurationArg,
+}
+
+/// When downloads end that are too slow or take too long.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct DownloadLimitArgs {
+    /// Give up a file that brings fewer bytes a second over TIME [default: none, in a batch 100:5m].
+    ///
+    /// TIME is 30s if you leave it out, and a RATE of 0 is no limit. Only time in which the origin sends too little counts: no pause that it
+    /// asked for, no wait before a retry or for the start of the first response, and not the time that --limit-rate takes. haul keeps what
+    /// can be resumed, and the same command continues. A batch is a list, many URLs, -r, or a sync.
+    #[arg(long, value_name = "RATE[:TIME]", allow_negative_numbers = true)]
+    pub(crate) min_rate: Option<MinRateArg>,
+    /// Give up a file that is not complete after this time [default: none].
+    ///
+    /// It is for each file, not for the whole command, and counts from the first request for the file, with all retries and pauses. haul keeps
+    /// what can be resumed, and the same command continues.
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub(crate) max_time: Option<DurationArg>,
+}
+
+impl DownloadLimitArgs {
+    /// Whether any of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.min_rate.is_some() || self.max_time.is_some()
+    }
 }

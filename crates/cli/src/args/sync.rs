@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::key_filter::KeyFilterArgs;
-use super::network::ConnectionArgs;
+use super::network::{ConnectionArgs, DownloadLimitArgs};
 use super::put::{MessageArgs, StorageArgs, UploadResumeArgs, UploadSpeedArgs};
 use super::s3::S3Args;
 
@@ -62,6 +62,8 @@ pub(crate) struct SyncArgs {
     pub(crate) s3: S3Args,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) limits: DownloadLimitArgs,
     #[command(flatten)]
     pub(crate) messages: MessageArgs,
 }

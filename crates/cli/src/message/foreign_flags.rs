@@ -243,23 +243,20 @@ const DOWNLOADS: FlagHints = &[
         "haul waits longer after each try without progress; --retries N limits them",
     ),
     (
+        &["-T", "--timeout", "--read-timeout", "--cli-read-timeout"],
+        "--connect-timeout TIME limits connecting, --response-timeout TIME the wait for a response, --stall-timeout TIME a silence in a body",
+    ),
+    (
         &[
-            "-T",
-            "--timeout",
-            "--read-timeout",
-            "--cli-read-timeout",
             "-y",
             "-Y",
             "--speed-time",
             "--speed-limit",
             "--lowest-speed-limit",
         ],
-        "--connect-timeout TIME limits connecting, --response-timeout TIME the wait for a response, --stall-timeout TIME a silence in a body",
+        "--min-rate RATE:TIME ends a download that is slower for this time",
     ),
-    (
-        &["-m", "--max-time"],
-        "haul has no time limit for a whole download: timeout(1) ends it, and the same command resumes it",
-    ),
+    (&["-m"], "--max-time TIME limits the time of each file"),
     (
         &["--no-check-certificate", "--check-certificate"],
         "-k/--insecure turns the check off; --cacert FILE trusts another authority",

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use haul_net::{ClientConfig, ConnectorConfig, ProxyRules};
-use haul_plan::RetryOptions;
+use haul_plan::{DownloadLimits, RetryOptions};
 use url::Url;
 
 use super::credentials::user_credentials;
 use super::tls::TlsFiles;
 use super::{SettingError, address_family, environment, pinned_address, proxies};
-use crate::args::{ConnectionArgs, GivenOptions, LoginArgs};
+use crate::args::{ConnectionArgs, DownloadLimitArgs, GivenOptions, LoginArgs};
 
 /// The connections of a client. `urls` are those of the command, `None` if others may follow.
 ///
@@ -55,6 +55,14 @@ pub(crate) fn retry_options(args: &ConnectionArgs) -> RetryOptions {
         max_retry_after: args.max_wait.0,
         max_outage: retries.map_or(defaults.max_outage, |_| Duration::MAX),
         ..defaults
+    }
+}
+
+/// Without a rate, files of a batch have the engine's.
+pub(crate) fn download_limits(args: &DownloadLimitArgs) -> DownloadLimits {
+    DownloadLimits {
+        min_rate: args.min_rate.map(|rate| rate.0),
+        max_time: args.max_time.map(|time| time.0),
     }
 }
 

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::{
     BatchWorkload, SettingError, SingleDownloads, add_login, batch, connection_config,
-    retry_options, single_downloads,
+    download_limits, retry_options, single_downloads,
 };
 use crate::args::{DownloadUrl, GetArgs, RobotsTagArg, UrlArg};
 use crate::job_sources::{JobSource, ObjectSelection};
@@ -178,6 +178,7 @@ fn get_options(args: &GetArgs) -> GetOptions {
             RobotsTagArg::Respect => RobotsTagPolicy::Respect,
         },
         retry: retry_options(&args.connection),
+        limits: download_limits(&args.limits),
         notes_directory: default_state_directory("files"),
         ..defaults
     }

@@ -20,7 +20,7 @@ pub(crate) use network::{
     cache_control, host_name, listen_address, no_proxy, target,
 };
 pub(crate) use quantities::{
-    DurationArg, OptionalTimeArg, SizeArg, connection_count, job_count, keepalive,
+    DurationArg, MinRateArg, OptionalTimeArg, SizeArg, connection_count, job_count, keepalive,
     non_negative_number, part_size, positive_number, thread_count, warm_connections,
 };
 pub(crate) use urls::{DownloadUrl, HttpUrl, UrlArg, s3_address};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use haul_plan::MinRate;
 use haul_plan::upload::{MAX_PART_BYTES, MIN_PART_BYTES};
 
 use super::{ValueError, quoted};
@@ -153,6 +154,37 @@ impl FromStr for SizeArg {
     }
 }
 
+/// The lowest rate of a download, `RATE[:TIME]`, or 0 for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MinRateArg(pub(crate) MinRate);
+
+impl FromStr for MinRateArg {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let (rate, time) = text
+            .split_once(':')
+            .map_or((text, None), |(rate, time)| (rate, Some(time)));
+        let window = time.map_or(Ok(MinRate::DEFAULT_WINDOW), |time| {
+            time.parse().map(|time: DurationArg| time.0)
+        })?;
+        let bytes_per_second = match rate.trim() {
+            "0" => 0,
+            rate => {
+                let wrong = |_| {
+                    ValueError::new(format!("{} is not a rate", quoted(rate)))
+                        .with_hint("write bytes a second, as 500 or 20k, perhaps with a time, as 20k:1m; 0 is none")
+                };
+                rate.parse::<SizeArg>().map_err(wrong)?.0
+            }
+        };
+        Ok(Self(MinRate {
+            bytes_per_second,
+            window,
+        }))
+    }
+}
+
 /// A count, such as retries.
 pub(crate) fn non_negative_number<T: FromStr>(text: &str) -> Result<T, ValueError> {
     text.trim().parse().map_err(|_| {
@@ -280,6 +312,29 @@ mod tests {
             assert!(keepalive(wrong).is_err(), "{wrong}");
         }
         assert!("0x".parse::<OptionalTimeArg>().is_err() && "".parse::<OptionalTimeArg>().is_err());
+    }
+
+    #[test]
+    fn a48_rates_with_and_without_a_time() {
+        let rate = |text: &str| {
+            let found = text.parse::<MinRateArg>().map(|rate| rate.0);
+            found.map(|rate| (rate.bytes_per_second, rate.window.as_secs()))
+        };
+        assert_eq!(rate("100:5m"), Ok((100, 300)));
+        assert_eq!(rate("20k"), Ok((20 << 10, 30)));
+        assert_eq!(rate("0"), Ok((0, 30)));
+        for (wrong, text) in [
+            ("", "\"\" is not a rate"),
+            ("-1", "\"-1\" is not a rate"),
+            ("fast:5m", "\"fast\" is not a rate"),
+            ("5m:100:1", "\"100:1\" is not a time"),
+            ("100:", "\"\" is not a time"),
+            ("100:0", "\"0\" is too short"),
+        ] {
+            let error = rate(wrong).unwrap_err();
+            assert_eq!(error.to_string(), text);
+            assert!(error.hint().is_some());
+        }
     }
 
     fn size(text: &str) -> Option<u64> {

@@ -31,6 +31,7 @@ use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
 use crate::output;
 use crate::report::FileAction;
+use crate::settings::download_limits;
 
 /// Runs a sync.
 pub(crate) fn run(args: &SyncArgs) -> ExitCode {
@@ -274,6 +275,7 @@ impl SyncRun<'_> {
                         connections: settings(args).connections(),
                         resume: !args.resume.no_resume,
                         retry: session.retry,
+                        limits: download_limits(&args.limits),
                         ..GetOptions::default()
                     },
                     prefix: prefix.clone(),

@@ -42,6 +42,10 @@ impl SyncTransfer {
     ) -> Result<Self, BadInput> {
         let storage = storage_headers(&args.storage)?;
         Ok(match (source, destination) {
+            (_, SyncPlace::Bucket(_)) if args.limits.is_given() => {
+                let text = "--min-rate and --max-time are for downloads, and this sync has none";
+                return Err(BadInput::new(text));
+            }
             (SyncPlace::Folder(root), SyncPlace::Bucket(target)) => {
                 Self::Upload(Box::new(UploadMaker::Files {
                     root: root.clone(),
