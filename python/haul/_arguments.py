@@ -18,6 +18,7 @@ Path: TypeAlias = "str | os.PathLike[str]"
 Headers: TypeAlias = "Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]] | None"
 Auth: TypeAlias = "tuple[str, str] | str | None"
 Size: TypeAlias = "int | float | str | None"
+MinRate: TypeAlias = "Size | tuple[int | float | str, float]"
 
 #: The most connections to a host.
 MAX_CONNECTIONS = 1024
@@ -50,6 +51,18 @@ def size(name: str, value: Size) -> int | None:
     if not 1 <= value < 1 << 63:
         raise UsageError(f"{name}: a size must be above 0, and below 8 EiB")
     return int(value)
+
+
+def min_rate(name: str, value: MinRate) -> tuple[int, float | None] | None:
+    """Bytes a second, 0 for no limit, alone or with the seconds over which they are measured."""
+    if value is None:
+        return None
+    rate, seconds = value if isinstance(value, (tuple, list)) and len(value) == 2 else (value, None)
+    is_off = not isinstance(rate, bool) and rate in (0, "0")
+    bytes_per_second = 0 if is_off else size(name, rate)
+    if bytes_per_second is None:
+        raise _wrong(name, "bytes a second, perhaps with seconds", value, is_shown=True)
+    return bytes_per_second, number(name, seconds, "seconds")
 
 
 def count(name: str, value: int | None, least: int, most: int = (1 << 32) - 1) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import _arguments, _haul, _runtime
-from ._arguments import Auth, Headers, Path, Size
+from ._arguments import Auth, Headers, MinRate, Path, Size
 from ._batch import Batch, input_rows
 from ._errors import UsageError
 from ._waiting import INTERVAL, Progress, wait, wait_async
@@ -30,6 +30,8 @@ class Client:
     host. `limit`: bytes a second of everything together, such as "20M". `proxy`: a URL, or "" for none; by default the environment decides.
     `retries`: of a request without progress. `timeout`: seconds without an answer or a byte. `response_timeout`: seconds until a response
     begins, where that may take longer. `max_wait`: seconds that a server may ask to wait, 900 by default; more end the transfer at once.
+    `min_rate`: a download that brings fewer bytes a second ends with an error; (bytes, seconds) says over which time, 30 seconds otherwise,
+    and 0 is no limit. By default (100, 300) for files of a batch, and none for other downloads. `max_time`: seconds that each download may take.
     `verify`: False accepts every certificate, a path names the only authorities. `s3`: a dict of endpoint_url, region, profile, access_key, secret_key, no_sign_request,
     request_payer; what it does not say comes from AWS's variables and files.
     """
@@ -46,6 +48,8 @@ class Client:
         *,
         response_timeout: float | None = None,
         max_wait: float | None = None,
+        min_rate: MinRate = None,
+        max_time: float | None = None,
         verify: bool | Path = True,
         headers: Headers = None,
     ) -> None:
@@ -62,6 +66,8 @@ class Client:
             "timeout": _arguments.number("timeout", timeout, "seconds"),
             "response_timeout": _arguments.number("response_timeout", response_timeout, "seconds"),
             "max_wait": _arguments.number("max_wait", max_wait, "seconds"),
+            "min_rate": _arguments.min_rate("min_rate", min_rate),
+            "max_time": _arguments.number("max_time", max_time, "seconds"),
             "verify": verify if isinstance(verify, bool) else _arguments.path("verify", verify),
             "headers": _arguments.headers(headers),
             "s3": _arguments.s3_settings(s3),

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use haul_net::ClientConfig;
-use haul_plan::RetryOptions;
 use haul_plan::dispatch::RequestRate;
+use haul_plan::{DownloadLimits, RetryOptions};
 use haul_s3::{S3Client, S3Config};
 use haul_transfer::batch::HostMemory;
 use haul_transfer::{
@@ -54,6 +54,7 @@ pub(crate) struct PythonEngine {
     stores: [OnceCell<S3Client>; 2],
     pub(crate) settings: ClientSettings,
     pub(crate) retry: RetryOptions,
+    limits: DownloadLimits,
     pub(crate) rate_per_host: Option<RequestRate>,
     /// What batches have learned of hosts.
     pub(crate) host_memory: HostMemory,
@@ -182,6 +183,7 @@ impl PythonEngine {
             s3,
             stores: Default::default(),
             retry: settings.retry_options()?,
+            limits: settings.download_limits()?,
             rate_per_host: settings.rate_per_host.map(rate_per_host).transpose()?,
             host_memory: HostMemory::default(),
             settings,
@@ -282,6 +284,7 @@ impl PythonEngine {
                 false => ExistingFilePolicy::Keep,
             },
             retry: self.retry.clone(),
+            limits: self.limits,
             ..GetOptions::default()
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_net::{ClientConfig, Login, Proxy, ProxyRules, Secret, TlsOptions, UrlError};
-use haul_plan::RetryOptions;
+use haul_plan::{DownloadLimits, MinRate, RetryOptions};
 use haul_s3::S3Config;
 use haul_transfer::ConnectionCount;
 use haul_transfer::list::{BadLineProblem, parse_list_url};
@@ -29,6 +29,9 @@ pub(crate) struct ClientSettings {
     proxy: Option<String>,
     retries: Option<u32>,
     max_wait: Option<f64>,
+    /// Bytes a second, 0 for no limit, and seconds.
+    min_rate: Option<(u64, Option<f64>)>,
+    max_time: Option<f64>,
     timeout: Option<f64>,
     response_timeout: Option<f64>,
     verify: VerifySetting,
@@ -80,6 +83,23 @@ impl ClientSettings {
             max_outage: self.retries.map_or(defaults.max_outage, |_| Duration::MAX),
             max_retry_after: max_wait.unwrap_or(defaults.max_retry_after),
             ..defaults
+        })
+    }
+
+    /// When downloads end that are too slow or take too long.
+    ///
+    /// # Errors
+    /// A time that cannot be used.
+    pub(crate) fn download_limits(&self) -> Result<DownloadLimits, HaulError> {
+        let min_rate = self.min_rate.map(|(bytes_per_second, window)| {
+            Ok(MinRate {
+                bytes_per_second,
+                window: seconds("min_rate", window)?.unwrap_or(MinRate::DEFAULT_WINDOW),
+            })
+        });
+        Ok(DownloadLimits {
+            min_rate: min_rate.transpose()?,
+            max_time: seconds("max_time", self.max_time)?,
         })
     }
 

@@ -43,6 +43,11 @@ def test_arguments_of_clients() -> None:
         ({"proxy": 7}, "proxy: must be a URL"),
         ({"limit": [1]}, "limit: must be a number of bytes"),
         ({"limit": float("inf")}, "limit"),
+        ({"min_rate": "fast"}, "min_rate: 'fast' is not a size"),
+        ({"min_rate": (None, 5)}, "min_rate: must be bytes a second, perhaps with seconds, not (None, 5)"),
+        ({"min_rate": (100, 0)}, "min_rate: must be a number of seconds above 0, not 0"),
+        ({"min_rate": False}, "min_rate: must be a number of bytes"),
+        ({"max_time": 0}, "max_time: must be a number of seconds above 0"),
         ({"rate_per_host": "5"}, "rate_per_host: must be a number of requests a second above 0"),
         ({"connections_per_host": 1025}, "connections_per_host: must be a number from 1 to 1024, not 1025"),
         ({"s3": "minio"}, "s3: must be a dict, not str"),
@@ -53,7 +58,8 @@ def test_arguments_of_clients() -> None:
         with pytest.raises(haul.UsageError) as caught:
             haul.Client(**arguments)
         assert str(caught.value).startswith(words)
-    haul.Client(timeout=2, retries=0, rate_per_host=1, limit=1e6)
+    haul.Client(timeout=2, retries=0, rate_per_host=1, limit=1e6, min_rate=("20k", 1.5), max_time=60)
+    haul.Client(min_rate=0)
 
 
 def test_arguments_of_calls(client: haul.Client, tmp_path: pathlib.Path) -> None:

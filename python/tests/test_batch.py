@@ -426,6 +426,23 @@ def test_a_rate_per_host_holds_for_each_host(origin: Origin) -> None:
     assert 1.5 < elapsed < 7
 
 
+def test_a48_a_file_that_drips_is_a_failed_row_and_a_call_has_its_time(origin: Origin, tmp_path: pathlib.Path) -> None:
+    origin.rate = 2000
+    rows = [origin.url(f"f{n}", 50) for n in range(5)] + [origin.url("drip", 20_000)]
+    client = haul.Client(min_rate=("20k", 0.5))
+    with client.batch(rows, dir=tmp_path) as batch:
+        failed = [row for row in batch if not row.ok]
+    assert [row.index for row in failed] == [5]
+    assert failed[0].error_class == "network" and " is too slow: " in str(failed[0].error)
+    assert haul.Client(min_rate=0).batch([origin.url("slow", 2000)], dir=tmp_path).run().done == 1
+    with pytest.raises(haul.NetworkError, match="is not complete after 1 s") as caught:
+        haul.Client(max_time=1).get(origin.url("long", 20_000), tmp_path / "long")
+    assert caught.value.hint and caught.value.retryable
+    with pytest.raises(haul.NetworkError, match="is too slow: ") as caught:
+        client.bytes(origin.url("body", 20_000))
+    assert caught.value.hint and "min_rate=" in caught.value.hint
+
+
 def test_a_limit_can_be_changed_while_it_runs(origin: Origin, tmp_path: pathlib.Path) -> None:
     client = haul.Client(limit="100k")
     with client.batch([origin.url("big", 3_000_000)], dir=tmp_path) as batch:
