@@ -1,6 +1,9 @@
 //! Where a redirect leads, and whether to follow it (RFC 9110 15.4, 10.2.2).
 
+use std::borrow::Cow;
+
 use http::header::{HeaderMap, HeaderValue, LOCATION};
+use percent_encoding::{CONTROLS, percent_encode};
 use url::Url;
 
 use crate::ipv6_zone::join_from_peer;
@@ -82,9 +85,12 @@ pub fn follow_redirect(
     if location.len() > MAX_LOCATION_BYTES {
         return Err(RedirectError::LocationTooLong(location.len()));
     }
-    let text =
-        std::str::from_utf8(location.as_bytes()).map_err(|_| RedirectError::InvalidLocation)?;
-    let mut url = join_from_peer(from, text).map_err(|_| RedirectError::InvalidLocation)?;
+    // Old servers send names in Latin-1: other clients request the same bytes.
+    let text = std::str::from_utf8(location.as_bytes()).map_or_else(
+        |_| percent_encode(location.as_bytes(), CONTROLS).into(),
+        Cow::Borrowed,
+    );
+    let mut url = join_from_peer(from, &text).map_err(|_| RedirectError::InvalidLocation)?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(RedirectError::UnsupportedScheme(
             url.scheme().chars().take(20).collect(),
@@ -205,6 +211,11 @@ mod tests {
         assert_eq!(
             follow_redirect(&from, &long, 0, options),
             Err(RedirectError::LocationTooLong(MAX_LOCATION_BYTES + 1))
+        );
+        let latin1 = location(HeaderValue::from_bytes(b"/n/\xfcbung.bin").unwrap());
+        assert_eq!(
+            follow_redirect(&from, &latin1, 0, options).map(|url| url.path().to_owned()),
+            Ok("/n/%FCbung.bin".to_owned())
         );
         assert_eq!(
             hop("http://a.test/", "file:///etc/passwd"),
