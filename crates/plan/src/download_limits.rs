@@ -13,8 +13,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::requested_wait::WaitText;
-
 /// Samples in one window, unless it is long or very short.
 const SAMPLES_PER_WINDOW: u32 = 50;
 
@@ -70,7 +68,7 @@ impl MinRate {
 pub struct DownloadSample {
     /// The time since any fixed moment.
     pub now: Duration,
-    /// The time since the first request.
+    /// The time since the first request; zero before it, and when all bytes are there.
     pub elapsed: Duration,
     /// Bytes of bodies so far.
     pub received: u64,
@@ -98,10 +96,24 @@ impl fmt::Display for ExceededLimit {
             Self::MinRate { limit, received } => write!(
                 f,
                 "is too slow: {received} bytes in the last {}, where {} B/s is the minimum",
-                WaitText(limit.window),
+                ExactTime(limit.window),
                 limit.bytes_per_second
             ),
-            Self::MaxTime(time) => write!(f, "is not complete after {}", WaitText(*time)),
+            Self::MaxTime(time) => write!(f, "is not complete after {}", ExactTime(*time)),
+        }
+    }
+}
+
+/// Prints `5 min` or `1.5 s`.
+struct ExactTime(Duration);
+
+impl fmt::Display for ExactTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        if self.0.subsec_nanos() == 0 && seconds >= 120 && seconds.is_multiple_of(60) {
+            write!(f, "{} min", seconds / 60)
+        } else {
+            write!(f, "{} s", self.0.as_secs_f64())
         }
     }
 }

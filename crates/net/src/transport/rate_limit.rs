@@ -105,8 +105,11 @@ impl RateLimit {
     /// Whether a stream waits for its turn now.
     pub(crate) fn is_reached(&self) -> bool {
         let state = &self.0;
-        let bucket = state.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        self.rate().is_some() && bucket.is_in_debt(state.epoch.elapsed())
+        let is_in_debt = || {
+            let bucket = state.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+            bucket.is_in_debt(state.epoch.elapsed())
+        };
+        self.rate().is_some() && is_in_debt()
     }
 
     /// Counts bytes that were read or written; returns when the next turn is.

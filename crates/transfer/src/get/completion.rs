@@ -64,6 +64,7 @@ pub(super) async fn complete(
         follower,
         unsaved,
     } = file;
+    context.meter.note_whole_file();
     let steps = verify_and_publish(context, expectations, sources, &mut claim, follower, length);
     match steps.await {
         Ok(VerificationOutcome::Published(published)) => Ok(PublishOutcome::Published(published)),

@@ -4,7 +4,7 @@
 //! exceeded it cancels the download's own token, so that the download ends as if its caller had stopped it: what is resumable is kept.
 
 use std::future::{Future, pending};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use haul_net::Client;
@@ -23,12 +23,20 @@ pub(crate) struct BodyMeter {
     /// How many readers wait for bytes of a body, or for the response with the next ones.
     waiting: AtomicUsize,
     first_request_at: OnceLock<Instant>,
+    /// Whether all bytes are there: their verification has no limit of time.
+    is_whole: AtomicBool,
 }
 
 impl BodyMeter {
     /// A first request may be sent now. The limit of time counts from the first call on.
     pub(super) fn note_request(&self) {
         self.first_request_at.get_or_init(Instant::now);
+        self.is_whole.store(false, Ordering::Relaxed);
+    }
+
+    /// All bytes of the file are there.
+    pub(super) fn note_whole_file(&self) {
+        self.is_whole.store(true, Ordering::Relaxed);
     }
 
     /// Counts bytes of a body.
@@ -149,7 +157,8 @@ impl DownloadMonitor {
 
     fn sample(&self, begun: Instant) -> DownloadSample {
         let meter = &self.meter;
-        let first_request_at = meter.first_request_at.get();
+        let is_whole = meter.is_whole.load(Ordering::Relaxed);
+        let first_request_at = meter.first_request_at.get().filter(|_| !is_whole);
         DownloadSample {
             now: begun.elapsed(),
             elapsed: first_request_at.map_or_else(Default::default, Instant::elapsed),
