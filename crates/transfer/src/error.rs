@@ -567,10 +567,9 @@ fn shortened(digest: &str) -> String {
 }
 
 /// How all requests to a host fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostFailureKind {
     /// It cannot be reached.
-    #[default]
     Unreachable,
     /// Its proxy cannot be reached.
     ProxyUnreachable,

@@ -73,9 +73,7 @@ impl<T> JobDispatcher<T> {
         let failed_host = FailedHost {
             failures: health.failures(),
             retry_at: health.open_until(),
-            requested_wait: health
-                .refuses_jobs()
-                .then(|| health.open_until().saturating_sub(now)),
+            cause: health.cause(),
         };
         let job = self.pop_job(host)?;
         self.update_list(host, false, now);
@@ -159,11 +157,19 @@ impl<T> JobDispatcher<T> {
         Some((JobTicket { key, run }, payload))
     }
 
-    /// Takes the next job out of a host's queues.
+    /// Takes the next job out of a host's queues: retries first. A host that refuses everything gets the same job again, as if it had no
+    /// other, and then jobs that it has not refused yet: perhaps it refuses only some files.
     fn pop_job(&mut self, host: SlabKey) -> Option<SlabKey> {
-        let host = &mut self.hosts[host];
-        let due = host.due_retries.pop_front(&mut self.jobs);
-        due.or_else(|| host.new_jobs.pop_front(&mut self.jobs))
+        let (host, jobs) = (&mut self.hosts[host], &mut self.jobs);
+        let (new, due) = (&mut host.new_jobs, &mut host.due_retries);
+        if !host.health.refuses_everything() {
+            return due.pop_front(jobs).or_else(|| new.pop_front(jobs));
+        }
+        if host.health.is_half_way_to_open() {
+            new.pop_front(jobs).or_else(|| due.pop_back(jobs))
+        } else {
+            due.pop_back(jobs).or_else(|| new.pop_front(jobs))
+        }
     }
 
     /// The next moment at which something changes without an event.

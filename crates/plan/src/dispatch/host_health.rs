@@ -8,10 +8,11 @@
 //! million jobs: such a host gets the two minutes that a single download gets. Failures of one moment count once: sixteen
 //! connections that one router drops are one failure.
 //!
-//! A host that refuses all requests (429, 503) has failed in the same way (row A46). Its jobs get no fewer tries than the user allows
-//! each of them.
+//! A host that refuses all requests (429, 503) has failed in the same way (row A46). It gets as many tries as each of its jobs would.
 
 use std::time::Duration;
+
+use super::options::HostFailureCause;
 
 /// Failures in a row that open the breaker of a host that has never responded. One may be a lost packet, two a name server's
 /// trouble.
@@ -20,8 +21,8 @@ const MAX_FAILURES_UNTRIED: u8 = 3;
 /// The same for a host that has responded: with the pauses below that is about two minutes.
 const MAX_FAILURES: u8 = 11;
 
-/// Moments of refusals that a host is always allowed.
-const MIN_REFUSALS: u32 = 3;
+/// Moments of refusals that a host is always allowed if it has never granted a request.
+const MIN_REFUSALS: u8 = 3;
 
 /// The pause between two tries of a half-open host: the first one, and the longest.
 const RETRY_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
@@ -40,8 +41,10 @@ pub(super) struct HostHealth {
     /// When the last failure was counted; while the breaker is open, until when.
     last_failure_or_open_until: Duration,
     is_open: bool,
-    /// Whether the breaker is open because the host sent a long Retry-After.
-    refuses_jobs: bool,
+    /// The cause of the last failure.
+    cause: HostFailureCause,
+    /// How many failures open the breaker, as of the last one.
+    max_failures: u8,
 }
 
 /// A failure of a host.
@@ -51,8 +54,8 @@ pub(super) enum HostFailure {
     NeverReached { one_try: bool },
     /// A connection failed; the host has responded before.
     Unreachable,
-    /// The host refuses everything, and each job has so many retries.
-    RefusesEverything { retries: u32 },
+    /// The host refuses everything. Each job has so many retries.
+    RefusesEverything { retries: u32, has_granted: bool },
 }
 
 impl HostFailure {
@@ -62,10 +65,24 @@ impl HostFailure {
             Self::NeverReached { one_try: true } => 1,
             Self::NeverReached { one_try: false } => MAX_FAILURES_UNTRIED,
             Self::Unreachable => MAX_FAILURES,
-            Self::RefusesEverything { retries } => {
-                let tries = retries.saturating_add(1).max(MIN_REFUSALS);
-                u8::try_from(tries).unwrap_or(u8::MAX)
+            Self::RefusesEverything {
+                retries,
+                has_granted,
+            } => {
+                let tries = u8::try_from(retries.saturating_add(1)).unwrap_or(u8::MAX);
+                tries.max(if has_granted {
+                    MAX_FAILURES
+                } else {
+                    MIN_REFUSALS
+                })
             }
+        }
+    }
+
+    fn cause(self) -> HostFailureCause {
+        match self {
+            Self::NeverReached { .. } | Self::Unreachable => HostFailureCause::Unreachable,
+            Self::RefusesEverything { .. } => HostFailureCause::RefusesEverything,
         }
     }
 }
@@ -105,9 +122,19 @@ impl HostHealth {
         self.last_failure_or_open_until
     }
 
-    /// Whether the breaker is open because the host sent a long Retry-After.
-    pub(super) fn refuses_jobs(&self) -> bool {
-        self.refuses_jobs
+    /// The cause of the last failure.
+    pub(super) fn cause(&self) -> HostFailureCause {
+        self.cause
+    }
+
+    /// Whether the host is half-open since it refuses all requests.
+    pub(super) fn refuses_everything(&self) -> bool {
+        self.is_half_open() && self.cause == HostFailureCause::RefusesEverything
+    }
+
+    /// Whether half of the failures that open the breaker have happened.
+    pub(super) fn is_half_way_to_open(&self) -> bool {
+        self.failures >= self.max_failures / 2
     }
 
     /// Opens the breaker for the time of the host's Retry-After.
@@ -117,7 +144,8 @@ impl HostHealth {
             times_opened: 0,
             last_failure_or_open_until: now.saturating_add(wait),
             is_open: true,
-            refuses_jobs: true,
+            cause: HostFailureCause::LongWait,
+            max_failures: 1,
         };
     }
 
@@ -135,9 +163,10 @@ impl HostHealth {
         if self.is_open || (self.failures > 0 && started <= self.last_failure_or_open_until) {
             return HostFailureEffect::AlreadyCounted;
         }
+        (self.cause, self.max_failures) = (failure.cause(), failure.max_failures());
         self.failures = self.failures.saturating_add(1);
         self.last_failure_or_open_until = now;
-        if self.failures >= failure.max_failures() || self.times_opened > 0 {
+        if self.failures >= self.max_failures || self.times_opened > 0 {
             self.is_open = true;
             self.last_failure_or_open_until =
                 now.saturating_add(doubled(OPEN_TIME.0, OPEN_TIME.1, self.times_opened));
@@ -153,7 +182,6 @@ impl HostHealth {
             return false;
         }
         self.is_open = false;
-        self.refuses_jobs = false;
         // Every attempt from now on counts by itself.
         self.last_failure_or_open_until = Duration::ZERO;
         true
@@ -205,9 +233,20 @@ mod tests {
     }
 
     #[test]
-    fn a46_a_host_that_refuses_everything_gets_the_tries_of_a_job_and_at_least_three() {
-        for (retries, tries) in [(0, 3), (3, 4), (10, 11), (1000, 255)] {
-            let failure = HostFailure::RefusesEverything { retries };
+    fn a46_a_host_that_refuses_everything_gets_the_tries_of_a_job_and_two_minutes_if_it_granted_any()
+     {
+        for (retries, has_granted, tries) in [
+            (0, false, 3),
+            (3, false, 4),
+            (3, true, 11),
+            (10, false, 11),
+            (10, true, 11),
+            (1000, true, 255),
+        ] {
+            let failure = HostFailure::RefusesEverything {
+                retries,
+                has_granted,
+            };
             let mut health = HostHealth::default();
             let failures = (1u64..).find(|n| {
                 let effect = health.on_failure(failure, at(n * 100), at(n * 100));

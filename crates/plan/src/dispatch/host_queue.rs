@@ -56,6 +56,8 @@ pub(super) struct HostQueue {
     pub(super) max_streams: u32,
     /// When the host last responded.
     pub(super) last_response: Option<Duration>,
+    /// Whether the host has ever responded with anything but a refusal.
+    pub(super) has_granted: bool,
     /// When the host's jobs began to run; at least one has been running since.
     busy_since: Duration,
     /// Whether the host has never responded and takes longer than untried hosts usually do.
@@ -97,6 +99,7 @@ impl HostQueue {
             large_files: 0,
             max_streams: idle.max_streams,
             last_response: None,
+            has_granted: false,
             busy_since: Duration::ZERO,
             unresponsive: false,
             health: idle.health,
@@ -180,7 +183,12 @@ impl HostQueue {
         } else if self.paused_until > now {
             None
         } else if self.health.is_half_open() {
-            (self.running_jobs == 0).then_some(HostList::HalfOpen)
+            let list = match self.health.refuses_everything() {
+                // Its response comes soon, so it need not queue behind hosts whose connections may time out.
+                true => HostList::Ready,
+                false => HostList::HalfOpen,
+            };
+            (self.running_jobs == 0).then_some(list)
         } else {
             let list = match self.last_response {
                 Some(_) => HostList::Ready,

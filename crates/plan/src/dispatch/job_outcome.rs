@@ -160,7 +160,11 @@ impl<T> JobDispatcher<T> {
                 self.on_any_response(run.host, now);
                 self.on_refused(run, retry_after, now);
             }
-            JobRunResult::RefusedAgain => self.on_any_response(run.host, now),
+            JobRunResult::RefusedAgain if host.health.is_half_open() => {
+                self.on_any_response(run.host, now);
+                self.on_everything_refused(run, now);
+            }
+            JobRunResult::RefusedAgain | JobRunResult::Inconclusive => {}
             // Other requests got responses meanwhile: this one met the host's limit. It does not count as a response.
             JobRunResult::Unreachable if responded_since => self.on_refused(run, None, now),
             JobRunResult::Unreachable => self.on_unreachable(run, now),
@@ -171,6 +175,7 @@ impl<T> JobDispatcher<T> {
     fn on_reached(&mut self, key: SlabKey, now: Duration) {
         self.on_any_response(key, now);
         let host = &mut self.hosts[key];
+        host.has_granted = true;
         if host.health.is_healthy() {
             return;
         }
@@ -200,8 +205,7 @@ impl<T> JobDispatcher<T> {
             HostRefusalAction::None => {}
             HostRefusalAction::Pause(wait) => self.pause_as_requested(run.host, wait, now),
             HostRefusalAction::HostFailed(wait) => {
-                let retries = options.retries;
-                self.on_host_failure(run, HostFailure::RefusesEverything { retries }, now);
+                self.on_everything_refused(run, now);
                 if let Some(wait) = wait.filter(|_| !self.hosts[run.host].health.is_open()) {
                     self.pause_as_requested(run.host, wait, now);
                 }
@@ -238,6 +242,14 @@ impl<T> JobDispatcher<T> {
         self.on_host_failure(run, failure, now);
         let is_unreached = self.hosts[run.host].is_unreached();
         self.unreached_jobs = others + if is_unreached { held } else { 0 };
+    }
+
+    fn on_everything_refused(&mut self, run: FinishedJobRun, now: Duration) {
+        let failure = HostFailure::RefusesEverything {
+            retries: self.options.retries,
+            has_granted: self.hosts[run.host].has_granted,
+        };
+        self.on_host_failure(run, failure, now);
     }
 
     fn on_host_failure(&mut self, run: FinishedJobRun, failure: HostFailure, now: Duration) {

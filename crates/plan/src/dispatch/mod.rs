@@ -58,8 +58,8 @@ use std::time::Duration;
 
 pub use idle_hosts::IdleHosts;
 pub use options::{
-    DispatchDecision, FailedHost, HostRequestLimit, JobDispatcherOptions, JobRunReport,
-    JobRunResult, JobTicket, RequestedPause,
+    DispatchDecision, FailedHost, HostFailureCause, HostRequestLimit, JobDispatcherOptions,
+    JobRunReport, JobRunResult, JobTicket, RequestedPause,
 };
 pub use request_rate::{RequestRate, RequestRateError};
 

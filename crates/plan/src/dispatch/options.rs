@@ -109,9 +109,11 @@ pub enum JobRunResult {
         /// The time that the response asks to wait.
         retry_after: Option<Duration>,
     },
-    /// The host has refused a request of this job before, and names no time. Perhaps that request is at fault: this says nothing about
-    /// others.
+    /// The host has refused a request of this job before, and names no time. Perhaps that request is at fault: unless others are refused,
+    /// too, this says nothing about the host.
     RefusedAgain,
+    /// The run ended for a reason that says nothing about the host, perhaps before a request.
+    Inconclusive,
 }
 
 impl JobRunResult {
@@ -173,15 +175,27 @@ pub struct RequestedPause {
     pub wait: Duration,
 }
 
-/// Why a job is rejected: its host is unreachable, refuses everything, or sent a long Retry-After.
+/// Why a host has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HostFailureCause {
+    /// Connections to it fail.
+    #[default]
+    Unreachable,
+    /// It refuses all requests.
+    RefusesEverything,
+    /// It asks for a pause that is too long.
+    LongWait,
+}
+
+/// The host of a job that is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedHost {
+    /// Why the host has failed.
+    pub cause: HostFailureCause,
     /// Failed connections or refused requests in a row; those of one moment count once.
     pub failures: u32,
     /// When the host will be tried again.
     pub retry_at: Duration,
-    /// How long the host's Retry-After still lasts, if it sent one.
-    pub requested_wait: Option<Duration>,
 }
 
 /// The next thing that the driver does.

@@ -102,6 +102,12 @@ impl SlabList {
         self.remove(slab, key);
         Some(key)
     }
+
+    pub(super) fn pop_back<E: ListNode>(&mut self, slab: &mut Slab<E>) -> Option<SlabKey> {
+        let key = (self.tail != NONE).then_some(self.tail)?;
+        self.remove(slab, key);
+        Some(key)
+    }
 }
 
 #[cfg(test)]
@@ -121,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_keeps_the_order_of_a_deque(steps in prop::collection::vec((0u8..4, any::<prop::sample::Index>()), 0..60)) {
+        fn a_list_keeps_the_order_of_a_deque(steps in prop::collection::vec((0u8..5, any::<prop::sample::Index>()), 0..60)) {
             let (mut slab, mut list, mut model) = (Slab::new(), SlabList::default(), VecDeque::new());
             for (step, index) in steps {
                 match step {
@@ -138,6 +144,11 @@ mod tests {
                     2 => {
                         let key = list.pop_front(&mut slab);
                         prop_assert_eq!(key, model.pop_front());
+                        key.map(|key| slab.remove(key));
+                    }
+                    3 => {
+                        let key = list.pop_back(&mut slab);
+                        prop_assert_eq!(key, model.pop_back());
                         key.map(|key| slab.remove(key));
                     }
                     _ if model.is_empty() => {}

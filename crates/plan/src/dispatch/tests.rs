@@ -218,7 +218,7 @@ fn c3_jobs_of_a_host_with_an_open_circuit_are_rejected_until_one_may_try_again()
     for _ in 0..2 {
         assert!(matches!(
             dispatcher.next(opened_at),
-            DispatchDecision::Reject(_, FailedHost { failures: 3, retry_at: then, requested_wait: None }) if then == until
+            DispatchDecision::Reject(_, FailedHost { cause: HostFailureCause::Unreachable, failures: 3, retry_at: then }) if then == until
         ));
     }
     assert_eq!((dispatcher.held_jobs(), dispatcher.host_count()), (0, 0));
@@ -269,6 +269,31 @@ fn a42_all_jobs_of_a_host_wait_as_long_as_it_asks() {
 }
 
 #[test]
+fn a46_a_run_that_says_nothing_about_its_host_does_not_end_its_pause() {
+    let jobs: Vec<(&str, u32)> = (1..=6).map(|job| ("a", job)).collect();
+    let mut dispatcher = dispatcher_with(slots(4), &jobs);
+    let first = start_all(&mut dispatcher, ms(0));
+    let refused = JobRunResult::Refused { retry_after: None };
+    for (job, ticket) in &first {
+        dispatcher.retry_later(*ticket, *job, ms(10), refused, ms(10));
+    }
+    for at in [210, 211] {
+        // One job at a time, and no second one at once.
+        let probe = start_all(&mut dispatcher, ms(at));
+        assert_eq!(probe.len(), 1);
+        let report = JobRunReport {
+            bytes: 0,
+            result: JobRunResult::Inconclusive,
+        };
+        dispatcher.on_finished(probe[0].1, report, ms(at));
+    }
+    let probe = start_all(&mut dispatcher, ms(220));
+    dispatcher.retry_later(probe[0].1, probe[0].0, ms(1), refused, ms(221));
+    assert!(start_all(&mut dispatcher, ms(620)).is_empty());
+    assert_eq!(start_all(&mut dispatcher, ms(621)).len(), 1);
+}
+
+#[test]
 fn a17_jobs_are_rejected_during_a_retry_after_of_an_hour() {
     let hour = Duration::from_secs(3600);
     let refused = JobRunReport {
@@ -289,7 +314,7 @@ fn a17_jobs_are_rejected_during_a_retry_after_of_an_hour() {
         let DispatchDecision::Reject(rejected, host) = decision else {
             panic!("{decision:?}")
         };
-        assert_eq!((rejected, host.requested_wait), (job, Some(hour - ms(10))));
+        assert_eq!((rejected, host.cause), (job, HostFailureCause::LongWait));
         assert_eq!(host.retry_at, ms(10) + hour);
     }
     dispatcher.add("a", 7, hour);

@@ -9,6 +9,9 @@ use std::collections::HashMap;
 /// Requests that are repeated before the 403s of a host count as permanent.
 const TRIAL_RETRIES: u32 = 8;
 
+/// How often one job repeats its request while the host has sent no file after a 403: a list with one dead link should not wait a minute for it.
+const TRIAL_RETRIES_OF_JOB: u32 = 3;
+
 /// One in this many repeated requests must succeed, or no further ones are sent.
 const RETRIES_PER_SUCCESS: u32 = 4;
 
@@ -28,12 +31,15 @@ struct ForbiddenHistory {
 }
 
 impl ForbiddenPolicy {
-    /// A job got a 403, for the first time or `again`. Returns whether to repeat its request.
-    pub fn on_forbidden(&mut self, host: &str, again: bool) -> bool {
+    /// A job got a 403, after it `repeated` its request so many times because of others. Returns whether to repeat it once more.
+    pub fn on_forbidden(&mut self, host: &str, repeated: u32) -> bool {
         let history = self.history(host);
-        history.retries = history.retries.saturating_add(u32::from(again));
-        history.retries < TRIAL_RETRIES
-            || history.successes.saturating_mul(RETRIES_PER_SUCCESS) >= history.retries
+        history.retries = history.retries.saturating_add(u32::from(repeated > 0));
+        let is_trial = history.retries < TRIAL_RETRIES
+            && (history.successes > 0 || repeated < TRIAL_RETRIES_OF_JOB);
+        is_trial
+            || (history.successes > 0
+                && history.successes.saturating_mul(RETRIES_PER_SUCCESS) >= history.retries)
     }
 
     /// A repeated request brought the file.
@@ -67,24 +73,31 @@ mod tests {
     #[test]
     fn a18_requests_are_repeated_as_long_as_that_pays() {
         let mut policy = ForbiddenPolicy::default();
-        let repeated = (0..100).filter(|_| policy.on_forbidden("strict", true));
+        let repeated = (0..100).filter(|_| policy.on_forbidden("strict", 1));
         assert_eq!(repeated.count(), 7);
         assert!(!policy.may_mean_overload("strict"));
         for number in 0..100 {
-            assert!(policy.on_forbidden("crowded", number % 2 == 0));
+            assert!(policy.on_forbidden("crowded", number % 7));
             policy.on_success("crowded");
         }
         assert!(policy.may_mean_overload("crowded") && policy.may_mean_overload("unknown"));
     }
 
     #[test]
+    fn a18_one_job_that_is_forbidden_alone_repeats_its_request_three_times() {
+        let mut policy = ForbiddenPolicy::default();
+        let repeated = (0..).take_while(|repeated| policy.on_forbidden("h", *repeated));
+        assert_eq!(repeated.count(), 3);
+    }
+
+    #[test]
     fn c1_hosts_are_remembered_up_to_a_bound() {
         let mut policy = ForbiddenPolicy::default();
         for _ in 0..TRIAL_RETRIES {
-            policy.on_forbidden("strict", true);
+            policy.on_forbidden("strict", 1);
         }
         for number in 0..2 * MAX_HOSTS {
-            policy.on_forbidden(&number.to_string(), false);
+            policy.on_forbidden(&number.to_string(), 0);
             assert!(policy.0.len() <= MAX_HOSTS);
         }
         assert!(policy.may_mean_overload("strict"), "it was forgotten");
@@ -102,9 +115,9 @@ mod tests {
             let mut policy = ForbiddenPolicy::default();
             let (mut retries, mut files) = (0u32, 0);
             for _job in 0..jobs {
-                let mut again = false;
-                while policy.on_forbidden("h", again) {
-                    again = true;
+                let mut repeated = 0;
+                while policy.on_forbidden("h", repeated) {
+                    repeated += 1;
                     retries += 1;
                     if share.is_some_and(|share| retries.is_multiple_of(share)) {
                         policy.on_success("h");

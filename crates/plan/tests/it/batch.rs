@@ -241,18 +241,55 @@ fn an_origin_that_refuses_one_in_a_hundred_at_random_loses_next_to_nothing() {
     assert!(outcome.time < ms(14_500), "{outcome:?}");
 }
 
-/// Row A46: with and without a time that it names.
+/// Row A46: with and without a time that it names, at once and after a second in which it granted all requests.
 #[test]
 fn a46_an_origin_that_refuses_everything_for_ever_is_given_up_after_few_requests() {
     for wait in [None, Some(ms(0)), Some(ms(1000))] {
-        let mut hosts = |_: SimulatedRequest| SimulatedResult::Refused(ms(10), wait);
-        for jobs in [20, 10_000] {
+        for (granted, jobs) in [(ms(0), 20), (ms(0), 10_000), (ms(1000), 100_000)] {
+            let mut hosts = |request: SimulatedRequest| match request.now < granted {
+                true => SimulatedResult::File {
+                    head: ms(10),
+                    body: Duration::ZERO,
+                    bytes: 4096,
+                },
+                false => SimulatedResult::Refused(ms(10), wait),
+            };
             let outcome = run(&mut hosts, JobDispatcherOptions::default(), one_host(jobs));
-            assert_eq!(outcome.rejected, jobs);
-            assert!(outcome.refusals < 200, "{outcome:?}");
+            assert_eq!(outcome.done + outcome.rejected, jobs as usize);
+            assert!(outcome.done > 0 || granted.is_zero());
+            // Those that were under way, and one after each pause.
+            assert!(outcome.refusals < 160, "{outcome:?}");
             assert!(outcome.time < ms(180_000), "{outcome:?}");
         }
     }
+}
+
+/// Row A46: the host grants each request of a file but the first two, or refuses the first eight files for minutes.
+#[test]
+fn a46_an_origin_that_refuses_some_requests_for_ever_keeps_its_other_files() {
+    let jobs = 2_000;
+    let file = SimulatedResult::File {
+        head: ms(10),
+        body: Duration::ZERO,
+        bytes: 4096,
+    };
+    let mut requests = vec![0; jobs as usize];
+    let mut cold = |request: SimulatedRequest| {
+        let count = &mut requests[request.job as usize];
+        *count += 1;
+        match *count {
+            1 | 2 => SimulatedResult::Refused(ms(10), None),
+            _ => file,
+        }
+    };
+    let outcome = run(&mut cold, JobDispatcherOptions::default(), one_host(jobs));
+    assert_eq!(outcome.done, jobs as usize, "{outcome:?}");
+    let mut bad = |request: SimulatedRequest| match request.job {
+        ..8 if request.now < ms(300_000) => SimulatedResult::Refused(ms(10), None),
+        _ => file,
+    };
+    let outcome = run(&mut bad, JobDispatcherOptions::default(), one_host(jobs));
+    assert_eq!(outcome.done, jobs as usize, "{outcome:?}");
 }
 
 #[test]

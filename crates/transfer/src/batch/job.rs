@@ -46,8 +46,8 @@ pub(super) struct BatchJob {
     pub(super) status: Option<StatusCode>,
     /// Whether the host has refused a request of this job.
     pub(super) host_refused: bool,
-    /// The host that answered the last attempt with 403, if one did.
-    pub(super) forbidding_host: Option<String>,
+    /// The host that answered the last attempts with 403, and how often the request was repeated because of that.
+    pub(super) forbidding_host: Option<(String, u32)>,
     /// The file behind the link at `path`, if the file to be replaced is behind a link.
     pub(super) link_target: Option<PathBuf>,
     /// When the first attempt began.

@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use haul_plan::RetryOptions;
-use haul_plan::dispatch::{DispatchDecision, FailedHost, JobTicket};
+use haul_plan::dispatch::{DispatchDecision, FailedHost, HostFailureCause, JobTicket};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -29,7 +29,7 @@ use super::options::BatchOptions;
 use super::outcome::JobOutcome;
 use super::running_jobs::RunningJobs;
 use super::write_buffer::{FetchedFile, WriteBuffer};
-use crate::error::GetError;
+use crate::error::{GetError, HostFailureKind};
 use crate::get::{EngineState, memory_budget};
 use attempt::Attempt;
 use unnamed_files::UnnamedFileSupport;
@@ -197,17 +197,28 @@ impl WorkerPool {
     /// A job whose host was given up goes to a mirror, or has failed.
     fn reject(&self, mut job: Box<BatchJob>, host: FailedHost) -> Option<JobOutcome> {
         let url = Box::new(haul_net::without_credentials(job.url()));
-        let error = match host.requested_wait {
-            Some(wait) => GetError::HostRefuses { url, wait },
-            None => {
-                let reason = self.host_failures.last_reason(&job.host());
+        let attempts = host.failures;
+        let error = match host.cause {
+            HostFailureCause::LongWait => GetError::HostRefuses {
+                url,
+                wait: host.retry_at.saturating_sub(self.queue.now()),
+            },
+            HostFailureCause::RefusesEverything => GetError::HostGivenUp {
+                url,
+                attempts,
+                kind: HostFailureKind::RefusesEverything,
+                reason: self.host_failures.last_refusal(&job.host()),
+            },
+            HostFailureCause::Unreachable => {
+                let reason = self.host_failures.unreachable_reason(&job.host());
+                let is_proxy = reason.as_ref().is_some_and(|reason| reason.is_proxy);
                 GetError::HostGivenUp {
                     url,
-                    attempts: host.failures,
-                    kind: reason
-                        .as_ref()
-                        .map(|reason| reason.kind)
-                        .unwrap_or_default(),
+                    attempts,
+                    kind: match is_proxy {
+                        true => HostFailureKind::ProxyUnreachable,
+                        false => HostFailureKind::Unreachable,
+                    },
                     reason: reason.map(|reason| reason.text),
                 }
             }

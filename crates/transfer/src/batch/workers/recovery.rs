@@ -8,10 +8,9 @@ use haul_plan::{FailureContext, RecoveryAction, RequestFailure};
 use http::StatusCode;
 
 use super::attempt::Attempt;
-use crate::batch::host_failures::HostFailureReason;
 use crate::batch::job::BatchJobStrategy;
 use crate::batch::outcome::JobOutcome;
-use crate::error::{ErrorClass, GetError, HostFailureKind};
+use crate::error::{ErrorClass, GetError};
 use crate::get::{AttemptError, RedirectTarget, is_unreachable};
 
 /// A body that breaks off after so many bytes is requested again with a partial file. A smaller one is requested whole, which costs
@@ -22,7 +21,7 @@ impl Attempt<'_> {
     /// The request was granted, perhaps although an earlier one got a 403.
     pub(super) fn on_usable_response(&mut self) {
         self.pool.counters.note_response();
-        if let Some(host) = self.job.forbidding_host.take() {
+        if let Some((host, _)) = self.job.forbidding_host.take() {
             self.pool.host_failures.forbidden().on_success(&host);
         }
     }
@@ -40,7 +39,8 @@ impl Attempt<'_> {
             }
         }
         let Some(failure) = &failed.failure else {
-            return self.give_up(failed.error, JobRunResult::Done).await;
+            let result = self.host_report(&failed.error);
+            return self.give_up(failed.error, result).await;
         };
         let action = self.recovery_action(&failed, failure);
         let result = self.run_result(&failed, failure);
@@ -167,12 +167,15 @@ impl Attempt<'_> {
     /// which another request renews.
     fn is_403_worth_retrying(&mut self, redirect: Option<&RedirectTarget>) -> bool {
         let host = self.forbidding_host(redirect);
-        let is_repeated = self.job.forbidding_host.as_deref() == Some(&*host);
+        let before = self.job.forbidding_host.take();
+        let repeated = before
+            .filter(|(before, _)| *before == host)
+            .map_or(0, |(_, repeated)| repeated);
         let mut forbidden = self.pool.host_failures.forbidden();
-        let is_worth_retrying = forbidden.on_forbidden(&host, is_repeated);
+        let is_worth_retrying = forbidden.on_forbidden(&host, repeated);
         drop(forbidden);
         if is_worth_retrying {
-            self.job.forbidding_host = Some(host);
+            self.job.forbidding_host = Some((host, repeated + 1));
         }
         is_worth_retrying
     }
@@ -185,13 +188,14 @@ impl Attempt<'_> {
         )
     }
 
-    /// What the error of a partial download says about the host.
+    /// What an error that ends the job says about the host.
     pub(super) fn host_report(&self, error: &GetError) -> JobRunResult {
         match error {
             GetError::Transport { source, .. } if is_unreachable(source) => {
                 self.record_unreachable(source);
                 JobRunResult::Unreachable
             }
+            GetError::LimitExceeded { .. } => JobRunResult::Inconclusive,
             error if error.class() == ErrorClass::Network => JobRunResult::Failed,
             _ => JobRunResult::Done,
         }
@@ -208,12 +212,9 @@ impl Attempt<'_> {
         let result = JobRunResult::of_failure(failure, may_mean_overload, self.job.host_refused);
         if matches!(result, JobRunResult::Refused { .. }) {
             self.job.host_refused = true;
-            let reason = HostFailureReason {
-                kind: HostFailureKind::RefusesEverything,
-                text: failed.reason().into(),
-            };
             let host = self.job.host().into_owned();
-            self.pool.host_failures.record(host, reason);
+            let failures = &self.pool.host_failures;
+            failures.record_refusal(host, failed.reason());
         }
         result
     }

@@ -97,6 +97,20 @@ async fn a46_seven_streams_that_are_refused_at_once_cost_one_short_pause() {
     }
 }
 
+/// Files whose time is over say nothing about their host.
+#[tokio::test(flavor = "multi_thread")]
+async fn a46_a48_files_that_run_out_of_time_do_not_end_the_pauses_of_their_host() {
+    let origin = busy_origin(100, usize::MAX).await;
+    let mut case = case();
+    case.get.limits.max_time = Some(Duration::from_millis(100));
+    case.get.retry.retries = RETRIES;
+    let urls = (0..100).map(|n| origin.url(&format!("/{n}")));
+    let run = case.download(urls).await;
+    assert_eq!(run.counts(), (0, 0, 100));
+    let requests = origin.requests().len();
+    assert!(requests < 40, "{requests} requests");
+}
+
 /// Retries of each file where nothing ever succeeds.
 const RETRIES: u32 = 3;
 
