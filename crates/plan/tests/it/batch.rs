@@ -255,7 +255,7 @@ fn a46_an_origin_that_refuses_everything_for_ever_is_given_up_after_few_requests
                 false => SimulatedResult::Refused(ms(10), wait),
             };
             let outcome = run(&mut hosts, JobDispatcherOptions::default(), one_host(jobs));
-            assert_eq!(outcome.done + outcome.rejected, jobs as usize);
+            assert_eq!(outcome.done + outcome.rejected, jobs);
             assert!(outcome.done > 0 || granted.is_zero());
             // Those that were under way, and one after each pause.
             assert!(outcome.refusals < 160, "{outcome:?}");
@@ -273,7 +273,7 @@ fn a46_an_origin_that_refuses_some_requests_for_ever_keeps_its_other_files() {
         body: Duration::ZERO,
         bytes: 4096,
     };
-    let mut requests = vec![0; jobs as usize];
+    let mut requests = vec![0; jobs];
     let mut cold = |request: SimulatedRequest| {
         let count = &mut requests[request.job as usize];
         *count += 1;
@@ -283,13 +283,13 @@ fn a46_an_origin_that_refuses_some_requests_for_ever_keeps_its_other_files() {
         }
     };
     let outcome = run(&mut cold, JobDispatcherOptions::default(), one_host(jobs));
-    assert_eq!(outcome.done, jobs as usize, "{outcome:?}");
+    assert_eq!(outcome.done, jobs, "{outcome:?}");
     let mut bad = |request: SimulatedRequest| match request.job {
         ..8 if request.now < ms(300_000) => SimulatedResult::Refused(ms(10), None),
         _ => file,
     };
     let outcome = run(&mut bad, JobDispatcherOptions::default(), one_host(jobs));
-    assert_eq!(outcome.done, jobs as usize, "{outcome:?}");
+    assert_eq!(outcome.done, jobs, "{outcome:?}");
 }
 
 #[test]
