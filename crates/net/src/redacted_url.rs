@@ -16,7 +16,7 @@ use crate::request_target::without_credentials;
 use crate::zone::url_text;
 
 /// Replaces a secret.
-const MASK: &str = "***";
+pub(crate) const MASK: &str = "***";
 
 /// A parameter whose name contains one of these is a secret. Names are compared in lower case, letters and digits alone.
 const SECRET_NAME_PARTS: [&str; 10] = [
@@ -99,6 +99,51 @@ pub fn redacted_target(target: &str) -> Cow<'_, str> {
     }
 }
 
+/// A text of a peer, with the URLs in it redacted, and queries without a URL, too.
+pub(crate) fn redacted_urls_in(text: &str) -> String {
+    let is_end = |c: char| c.is_whitespace() || c.is_control() || "\"'`<>()[]{}|,".contains(c);
+    // Go writes JSON with this in place of an ampersand.
+    let text = text.replace("\\u0026", "&");
+    let words = text.split_inclusive(is_end).map(|word| {
+        let end = word.trim_end_matches(is_end).len();
+        redacted_word(&word[..end]) + &word[end..]
+    });
+    words.collect()
+}
+
+fn redacted_word(word: &str) -> String {
+    if word.contains(['?', '#']) || word.contains("//") {
+        return mask(word);
+    }
+    if word.contains('&') {
+        return mask(&format!("?{word}")).split_off(1);
+    }
+    // Short names, as in `code=NotFound`, are ordinary words here.
+    let name = word.split_once('=').map(|(name, _)| name);
+    match name.filter(|name| has_secret_part(&plain_name(name))) {
+        Some(name) => format!("{name}={MASK}"),
+        None if encodes_secret(word, MAX_DECODINGS) => MASK.to_owned(),
+        None => word.to_owned(),
+    }
+}
+
+/// The values in a URL's query that [`redacted_url`] masks, as they are there and without their escapes.
+pub(crate) fn secret_query_values(url: &Url) -> Vec<String> {
+    let mut values = Vec::new();
+    for pair in url.query().unwrap_or_default().split(['?', '&', ';']) {
+        let (name, value) = pair.split_once('=').unwrap_or(("", pair));
+        let plain = || percent_decode_str(value).decode_utf8_lossy().into_owned();
+        if mask_pair(pair, MAX_DECODINGS) != pair {
+            values.extend([value.to_owned(), plain()]);
+        }
+        // The access key that it begins with.
+        if plain_name(name).ends_with("credential") {
+            values.extend(plain().split('/').next().map(ToOwned::to_owned));
+        }
+    }
+    values
+}
+
 /// Masks logins, and secret values in query and fragment.
 fn mask(text: &str) -> String {
     mask_nested(text, MAX_DECODINGS)
@@ -163,15 +208,25 @@ fn encodes_secret(value: &str, depth: u32) -> bool {
         || encodes_secret(&plain, depth - 1)
 }
 
-fn is_secret_name(name: &str) -> bool {
-    let plain: String = percent_decode_str(name)
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let plain = plain_name(name);
+    SECRET_NAMES.contains(&plain.as_str()) || has_secret_part(&plain)
+}
+
+fn has_secret_part(plain_name: &str) -> bool {
+    SECRET_NAME_PARTS
+        .iter()
+        .any(|part| plain_name.contains(part))
+}
+
+/// A name in lower case, letters and digits alone.
+fn plain_name(name: &str) -> String {
+    percent_decode_str(name)
         .decode_utf8_lossy()
         .chars()
         .filter(char::is_ascii_alphanumeric)
         .map(|c| c.to_ascii_lowercase())
-        .collect();
-    SECRET_NAMES.contains(&plain.as_str())
-        || SECRET_NAME_PARTS.iter().any(|part| plain.contains(part))
+        .collect()
 }
 
 #[cfg(test)]

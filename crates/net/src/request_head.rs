@@ -20,6 +20,7 @@ use crate::auth::Authorization;
 use crate::config::ClientConfig;
 use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
+use crate::redacted_url::is_secret_name;
 use crate::request::{FetchRequest, RoutedRequest};
 use crate::request_body::OutgoingBody;
 use crate::request_target::{absolute_form, authority, origin_form};
@@ -65,6 +66,24 @@ const CONNECTION_HEADERS: [HeaderName; 6] = [
 #[must_use]
 pub fn is_framing_header(name: &HeaderName) -> bool {
     FRAMING_HEADERS.contains(name)
+}
+
+/// The values of a request's fields that may give access to something: those that no other origin gets, except fields about the message.
+pub(crate) fn secret_fields(headers: &HeaderMap) -> Vec<HeaderValue> {
+    let fields = headers.iter().filter(|(name, _)| is_secret_field(name));
+    fields.map(|(_, value)| value.clone()).collect()
+}
+
+fn is_secret_field(name: &HeaderName) -> bool {
+    if SENT_TO_ANY_ORIGIN.contains(name) || is_framing_header(name) {
+        return false;
+    }
+    let text = name.as_str();
+    match text {
+        "host" | "expect" | "origin" | "date" => false,
+        _ if text.starts_with("x-amz-") => is_secret_name(text) || text.ends_with("customer-key"),
+        _ => !text.starts_with("content-") && !text.starts_with("if-"),
+    }
 }
 
 /// The credentials of one request.

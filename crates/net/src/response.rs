@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use haul_plan::ExpectedDigest;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::time::timeout;
 use url::Url;
 
@@ -16,6 +16,7 @@ use crate::error::{Error, Kind};
 use crate::exchange_error::ExchangeError;
 use crate::http1::Http1Body;
 use crate::http2::Http2Body;
+use crate::request_secrets::RequestSecrets;
 
 /// How much of an unwanted body is read and dropped so that its connection can be used again, in bytes. Beyond this a new
 /// connection is cheaper.
@@ -69,6 +70,10 @@ pub struct ResponseState {
     /// How many requests the peer takes at once over the host's HTTP/2 connections, as far as it has said; `None` where requests
     /// do not share connections.
     pub max_streams: Option<usize>,
+    /// The values of the fields of all its requests that the peer may repeat and nobody may see.
+    pub(crate) secret_fields: Vec<HeaderValue>,
+    /// The URLs that redirected here.
+    pub(crate) earlier_urls: Vec<Url>,
     pub(crate) body: FetchBody,
 }
 
@@ -93,6 +98,13 @@ impl From<ResponseState> for FetchResponse {
 }
 
 impl FetchResponse {
+    /// The secrets that the peer got with the request. What an error repeats of the response must pass through them.
+    #[must_use]
+    pub fn request_secrets(&self) -> RequestSecrets {
+        let urls = self.earlier_urls.iter().chain([&self.url]);
+        RequestSecrets::new(urls, &self.secret_fields)
+    }
+
     /// The next chunk of the body; `None` at its proper end. Cancel safe.
     ///
     /// # Errors

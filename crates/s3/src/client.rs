@@ -171,10 +171,11 @@ impl S3Client {
         let (status, headers) = (response.status, response.headers.clone());
         let body = read_body(&mut response, MAX_RESPONSE).await;
         let body = body.map_err(|error| self.failed(request, error))?;
+        let secrets = response.request_secrets();
         response.recycle();
         let root = XmlNode::parse(&body).map_err(|error| self.failed(request, error))?;
         if root.name == "Error" {
-            return Err(self.failed(request, ServiceError::from_xml(status, &root)));
+            return Err(self.failed(request, ServiceError::from_xml(status, &root, &secrets)));
         }
         Ok((headers, root))
     }
@@ -239,7 +240,7 @@ impl S3Client {
             .await
             .unwrap_or_default();
         let root = XmlNode::parse(&body).unwrap_or_default();
-        let mut error = ServiceError::from_xml(response.status, &root);
+        let mut error = ServiceError::from_xml(response.status, &root, &response.request_secrets());
         error.retry_after = retry_after;
         if error.request_id.is_none() {
             let id = response.headers.get("x-amz-request-id");

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use haul_net::RequestSecrets;
 use haul_plan::RetryAfterText;
 use http::StatusCode;
 
@@ -11,6 +12,9 @@ use crate::xml::{XmlNode, XmlReadError};
 
 /// The most characters of a message of S3's that an error repeats.
 const MAX_MESSAGE: usize = 300;
+
+/// The most characters of a code.
+const MAX_CODE: usize = 100;
 
 /// The operation that begins an upload in parts.
 pub(crate) const CREATE_MULTIPART_UPLOAD: &str = "CreateMultipartUpload";
@@ -80,19 +84,17 @@ impl fmt::Display for ServiceError {
 
 impl ServiceError {
     /// An error from the body of a response.
-    pub(crate) fn from_xml(status: StatusCode, root: &XmlNode) -> Self {
-        let message = root.text_of("Message").chars();
-        let is_shown = |character: &char| !character.is_control();
+    pub(crate) fn from_xml(status: StatusCode, root: &XmlNode, secrets: &RequestSecrets) -> Self {
+        let shown = |name, limit| {
+            let text = secrets.redact(root.text_of(name));
+            let characters = text.chars().filter(|character| !character.is_control());
+            characters.take(limit).collect::<String>()
+        };
         Self {
             status,
-            code: root
-                .text_of("Code")
-                .chars()
-                .filter(is_shown)
-                .take(100)
-                .collect(),
-            message: message.filter(is_shown).take(MAX_MESSAGE).collect(),
-            request_id: Some(root.text_of("RequestId").to_owned()).filter(|id| !id.is_empty()),
+            code: shown("Code", MAX_CODE),
+            message: shown("Message", MAX_MESSAGE),
+            request_id: Some(secrets.redact(root.text_of("RequestId"))).filter(|id| !id.is_empty()),
             retry_after: None,
         }
     }
@@ -140,9 +142,9 @@ impl ServiceError {
 
 /// Code and message of an error document, for messages about requests that were not an operation of this crate's.
 #[must_use]
-pub fn error_text(document: &[u8]) -> Option<String> {
+pub fn error_text(document: &[u8], secrets: &RequestSecrets) -> Option<String> {
     let root = XmlNode::parse(document).ok()?;
-    let error = ServiceError::from_xml(StatusCode::OK, &root);
+    let error = ServiceError::from_xml(StatusCode::OK, &root, secrets);
     match (error.code.is_empty(), error.message.is_empty()) {
         (true, _) => None,
         (false, true) => Some(error.code),

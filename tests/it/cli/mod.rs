@@ -13,6 +13,7 @@ mod bench;
 mod credentials;
 mod demo;
 mod drips;
+mod echoed_secrets;
 mod errors;
 mod files;
 mod folding_folders;

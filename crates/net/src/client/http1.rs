@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use haul_plan::AlpnOffer;
-use http::header::{AUTHORIZATION, IF_MATCH, IF_NONE_MATCH};
+use http::header::{IF_MATCH, IF_NONE_MATCH};
 
-use super::{Client, ConnectStats, Exchange};
+use super::{Client, ConnectStats, Exchange, SentCredentials};
 use crate::connector::ConnectedStream;
 use crate::error::{Error, Kind};
 use crate::http1::{Http1Body, Http1Connection};
@@ -87,7 +87,7 @@ impl Client {
             mut stats,
         } = ready;
         let (head, authorizations) = self.build_head(request).await?;
-        let authorized = head.headers().contains_key(AUTHORIZATION);
+        let sent = SentCredentials::of(head.headers());
         let limits = request.fetch.silence_limits(&self.state.config);
         let started = connection.read_timeout.start(limits);
         let response = connection.send(head).await;
@@ -97,7 +97,7 @@ impl Client {
         let pool = Arc::clone(&self.state.http1_pool);
         let body = FetchBody::Http1(Http1Body::new(framing, connection, route, pool));
         Ok(Exchange {
-            response: stats.into_response(request, head, body, authorized),
+            response: stats.into_response(request, head, body, sent),
             authorizations,
         })
     }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use haul_plan::HttpVersionChoice;
-use http::header::AUTHORIZATION;
 use tokio::time::{Instant, timeout};
 
 use super::http1::ReadyConnection;
-use super::{Client, ConnectStats, Exchange};
+use super::{Client, ConnectStats, Exchange, SentCredentials};
 use crate::connector::ConnectedStream;
 use crate::error::{Error, Kind};
 use crate::exchange_error::{ExchangeError, Http2Retry};
@@ -60,14 +59,14 @@ impl Client {
             };
             let (head, authorizations) = self.build_head(request).await?;
             let head = to_http2(head, request.url)?;
-            let authorized = head.headers().contains_key(AUTHORIZATION);
+            let sent = SentCredentials::of(head.headers());
             let started = Instant::now();
             let read_timeout = ReadTimeout::new(request.fetch.silence_limits(config));
             let error = match Http2Body::send(lease, head, read_timeout).await {
                 Ok(response) => {
                     let (head, body) = response.into_parts();
                     let body = FetchBody::Http2(body);
-                    let mut response = stats.into_response(request, head, body, authorized);
+                    let mut response = stats.into_response(request, head, body, sent);
                     response.timings.first_byte = started.elapsed();
                     if !config.http_version.keeps_http2(response.timings.first_byte) {
                         host.use_http1();

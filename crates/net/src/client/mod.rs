@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_plan::{AlpnOffer, RedirectOptions, checked_location, follow_redirect, redirect_digests};
-use http::header::{PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use http::response::Parts;
-use http::{Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use url::Url;
 
 use crate::auth::{AuthChallenges, Authenticator, MAX_AUTH_ATTEMPTS};
@@ -30,7 +30,7 @@ use crate::http2::Http2Pool;
 use crate::proxy::{Proxy, is_login_refusal};
 use crate::request::{FetchRequest, RoutedRequest};
 use crate::request_body::OutgoingBody;
-use crate::request_head::{RequestAuthorizations, build_request};
+use crate::request_head::{RequestAuthorizations, build_request, secret_fields};
 use crate::request_target::{absolute_form, without_credentials};
 use crate::response::{FetchBody, FetchResponse, RequestTimings, ResponseState};
 use crate::signer::SIGNED_SCHEME;
@@ -57,6 +57,21 @@ struct ClientState {
 struct Exchange {
     response: FetchResponse,
     authorizations: RequestAuthorizations,
+}
+
+/// What the head of a request had for its peer alone.
+struct SentCredentials {
+    authorized: bool,
+    secret_fields: Vec<HeaderValue>,
+}
+
+impl SentCredentials {
+    fn of(headers: &HeaderMap) -> Self {
+        Self {
+            authorized: headers.contains_key(AUTHORIZATION),
+            secret_fields: secret_fields(headers),
+        }
+    }
 }
 
 /// How the connection of a request came about.
@@ -137,6 +152,7 @@ impl Client {
             return Box::pin(self.fetch_signed(&fetch)).await;
         }
         let (mut url, mut digests) = (Cow::Borrowed(fetch.url), Vec::new());
+        let (mut earlier_urls, mut earlier_fields) = (Vec::new(), Vec::new());
         for hops in 0.. {
             let request = RoutedRequest::new(&fetch, &url, &self.state.config);
             let mut response = self.fetch_with_auth(&request?).await?;
@@ -145,6 +161,8 @@ impl Client {
                 checked_location(&response.headers).map_err(redirect_error)?;
                 response.redirected = hops > 0;
                 response.redirect_digests = digests;
+                response.earlier_urls = earlier_urls;
+                response.secret_fields.append(&mut earlier_fields);
                 return Ok(response);
             }
             let redirects = self.state.config.redirects;
@@ -154,8 +172,9 @@ impl Client {
                 return Ok(response);
             }
             digests.append(&mut redirect_digests(&response.headers));
+            earlier_fields.append(&mut response.secret_fields);
+            earlier_urls.push(std::mem::replace(&mut url, Cow::Owned(next)).into_owned());
             response.discard().await;
-            url = Cow::Owned(next);
         }
         Err(Error::new(Kind::Protocol, &url))
     }
@@ -164,9 +183,10 @@ impl Client {
     /// may have wanted its login, too.
     async fn fetch_with_auth(&self, request: &RoutedRequest<'_>) -> Result<FetchResponse, Error> {
         let (mut has_answered_origin, mut proxy_answers) = (false, 1..MAX_AUTH_ATTEMPTS);
+        let mut earlier_fields = Vec::new();
         loop {
             let Exchange {
-                response,
+                mut response,
                 authorizations,
             } = match self.exchange(request).await {
                 Err(error) if self.may_mend_by_proxy_login(request, &error) => continue,
@@ -175,6 +195,7 @@ impl Client {
                     None => error,
                 })?,
             };
+            response.secret_fields.append(&mut earlier_fields);
             let may_answer_origin = response.status == StatusCode::UNAUTHORIZED
                 && !std::mem::replace(&mut has_answered_origin, true);
             let is_retry = may_answer_origin
@@ -186,6 +207,7 @@ impl Client {
                 let sent = authorizations.proxy.is_some();
                 return self.check_proxy_response(request, response, sent).await;
             }
+            earlier_fields.append(&mut response.secret_fields);
             response.discard().await;
         }
     }
@@ -239,7 +261,8 @@ impl Client {
         match request.absolute_form_proxy() {
             Some(proxy) if response.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
                 let (connector, fields) = (&self.state.connector, &response.headers);
-                Err(connector.proxy_auth_error(proxy, fields, is_login_sent, request.url))
+                let error = connector.proxy_auth_error(proxy, fields, is_login_sent, request.url);
+                Err(error.redacted_by(&response.request_secrets()))
             }
             Some(proxy) if is_proxy_generated(response.status, &response.headers) => {
                 let refused = Kind::ProxyRefused(Some(response.status));
@@ -367,7 +390,7 @@ impl ConnectStats {
         request: &RoutedRequest<'_>,
         head: Parts,
         body: FetchBody,
-        authorized: bool,
+        sent: SentCredentials,
     ) -> FetchResponse {
         let state = ResponseState {
             status: head.status,
@@ -375,10 +398,12 @@ impl ConnectStats {
             url: without_credentials(request.url),
             redirected: false,
             redirect_digests: Vec::new(),
-            authorized,
+            authorized: sent.authorized,
             peer: self.peer,
             timings: self.timings,
             max_streams: None,
+            secret_fields: sent.secret_fields,
+            earlier_urls: Vec::new(),
             body,
         };
         state.into()

@@ -137,7 +137,11 @@ impl HttpTunnel<'_> {
             status => {
                 let error = Error::new(Kind::ProxyRefused(Some(status)), self.url);
                 Err(match head.reason {
-                    Some(reason) => error.with_source(reason),
+                    Some(ProxyReason(reason)) => {
+                        let reason = self.proxy.request_secrets(self.url).redact(&reason);
+                        let shown = reason.chars().take(MAX_REASON).collect();
+                        error.with_source(ProxyReason(shown))
+                    }
                     None => error,
                 })
             }
@@ -264,7 +268,7 @@ fn parse_head(head: &[u8]) -> Option<ProxyResponseHead> {
         // A proxy that speaks HTTP/1.0 closes.
         is_reusable: !is_closed && !is_chunked && length == Some(0) && version != "HTTP/1.0",
         trailing: Bytes::new(),
-        reason: reason.map(|reason| ProxyReason(reason.chars().take(MAX_REASON).collect())),
+        reason: reason.map(ProxyReason),
     })
 }
 

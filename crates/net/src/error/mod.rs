@@ -12,6 +12,7 @@ use url::Url;
 
 use crate::http1::Http1Error;
 use crate::redacted_url::redacted_url;
+use crate::request_secrets::RequestSecrets;
 use crate::request_target::without_credentials;
 use crate::target::AddressFamily;
 pub use proxy_refusal::ProxyRefusal;
@@ -172,6 +173,14 @@ impl Error {
             is_first_contact: true,
             ..self
         }
+    }
+
+    /// The same without these secrets in what it repeats of the peer.
+    pub(crate) fn redacted_by(mut self, secrets: &RequestSecrets) -> Self {
+        if let Kind::ProxyAuth(Some(realm)) = &mut self.kind {
+            *realm = secrets.redact(realm);
+        }
+        self
     }
 
     /// Adds that the proxy got its login without ever having asked for one.

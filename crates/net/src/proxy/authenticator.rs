@@ -91,6 +91,7 @@ impl ProxyAuthenticator {
         url: &Url,
     ) -> Error {
         let error = Error::new(Kind::ProxyAuth(challenges.realm()), url);
+        let error = error.redacted_by(&proxy.request_secrets(url));
         if self.is_unasked(proxy) {
             return error.with_unasked_login();
         }

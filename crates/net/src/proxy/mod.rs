@@ -5,10 +5,13 @@ mod no_proxy;
 mod parse;
 mod rules;
 
-use http::HeaderMap;
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue};
+use url::Url;
 
 use crate::auth::Login;
 use crate::error::{ProxyName, ProxySource};
+use crate::request_secrets::RequestSecrets;
 use crate::target::Target;
 use crate::tls::ProxyTls;
 pub(crate) use authenticator::{ProxyAuthenticator, is_login_refusal};
@@ -83,6 +86,14 @@ impl Proxy {
                 .is_some_and(|login| !login.password.expose().is_empty()),
             next_hop: None,
         }
+    }
+
+    /// What it got with a request for a URL and may repeat.
+    pub(crate) fn request_secrets(&self, url: &Url) -> RequestSecrets {
+        let login = self.login.as_ref().map(Login::basic_header);
+        let login = login.and_then(|basic| HeaderValue::from_str(&basic).ok());
+        let fields = self.headers.iter().filter(|(name, _)| **name != USER_AGENT);
+        RequestSecrets::new([url], fields.map(|(_, value)| value).chain(&login))
     }
 
     /// The key of its challenges in the cache. It contains the user name and no secret.

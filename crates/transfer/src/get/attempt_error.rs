@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use haul_net::{FetchResponse, Kind};
-use haul_plan::{ExceededLimit, RequestFailure, SourceMismatch, UnexpectedContent};
+use haul_plan::{
+    ExceededLimit, RequestFailure, SourceMismatch, UnexpectedContent, first_line_of_text,
+};
 use url::Url;
 
 use crate::error::{ErrorDocument, GetError};
@@ -94,6 +96,8 @@ impl AttemptError {
         url: &Url,
     ) -> Box<Self> {
         let (url, credentials_sent) = (shown_url(url), response.authorized);
+        let secrets = response.request_secrets();
+        let media_type = haul_plan::media_type(&response.headers);
         let error = match &failure {
             RequestFailure::Busy {
                 status,
@@ -120,14 +124,14 @@ impl AttemptError {
                 url,
                 status: *status,
                 credentials_sent,
-                realm: realm.clone(),
+                realm: realm.as_deref().map(|realm| secrets.redact(realm)),
                 response_text: None,
             },
             RequestFailure::Changed => GetError::ResourceChanged { url },
             RequestFailure::ErrorPage => GetError::ErrorPage {
                 url,
                 document: Box::new(ErrorDocument {
-                    media_type: haul_plan::media_type(&response.headers),
+                    media_type: media_type.map(|text| secrets.redact(&text).into()),
                     length: response.remaining(),
                     text: None,
                 }),
@@ -135,7 +139,7 @@ impl AttemptError {
             },
             unusable => GetError::UnusableResponse {
                 url,
-                reason: unusable.to_string(),
+                reason: secrets.redact(&unusable.to_string()),
             },
         };
         let redirect = response.redirected.then(|| RedirectTarget {
@@ -153,7 +157,7 @@ impl AttemptError {
     /// A page in place of the file, which its first bytes tell.
     pub(crate) fn error_page(response: &FetchResponse, beginning: &[u8], url: &Url) -> Box<Self> {
         let error = Self::response(RequestFailure::ErrorPage, response, url);
-        error.with_response_text(haul_plan::first_line_of_text(beginning))
+        error.with_response_text(first_line(response, beginning))
     }
 
     /// The same, with the first line of the response's text, where that is no file.
@@ -181,10 +185,13 @@ impl AttemptError {
 
     /// The file is not the one that the user expects, though the response is fine.
     pub(crate) fn unexpected(
-        source: UnexpectedContent,
+        mut source: UnexpectedContent,
         response: &FetchResponse,
         url: &Url,
     ) -> Box<Self> {
+        if let UnexpectedContent::MediaType { actual, .. } = &mut source {
+            *actual = response.request_secrets().redact(actual);
+        }
         Self::of_source(
             RequestFailure::WrongFile,
             GetError::UnexpectedContent {
@@ -254,6 +261,11 @@ impl AttemptError {
     pub(crate) fn reason(&self) -> String {
         self.error.reason()
     }
+}
+
+/// The first line of a response's text, without the secrets of its request. They are masked before the text is cut.
+pub(crate) fn first_line(response: &FetchResponse, body: &[u8]) -> Option<String> {
+    first_line_of_text(response.request_secrets().redact_bytes(body).as_bytes())
 }
 
 /// The class of a transport error.

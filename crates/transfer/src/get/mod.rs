@@ -39,7 +39,7 @@ mod strategy;
 mod stream_output;
 mod unsynced_ranges;
 
-pub(crate) use attempt_error::{AttemptError, RedirectTarget, is_unreachable};
+pub(crate) use attempt_error::{AttemptError, RedirectTarget, first_line, is_unreachable};
 pub(crate) use context::EngineState;
 pub use engine::TransferEngine;
 pub(crate) use expected_digests::ExpectedDigests;

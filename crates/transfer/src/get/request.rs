@@ -5,13 +5,13 @@ use std::time::SystemTime;
 use haul_net::{Client, FetchRequest, FetchResponse};
 use haul_plan::{
     BytesOnDisk, MAX_RESPONSE_TEXT, RequestedContent, ResponseContent, RobotsTagPolicy,
-    classify_response, first_line_of_text,
+    classify_response,
 };
 use http::StatusCode;
 use http::header::{HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
 use url::Url;
 
-use super::attempt_error::AttemptError;
+use super::attempt_error::{AttemptError, first_line};
 use crate::disk::StoredValidators;
 
 /// Sends a request and classifies the head of its response.
@@ -52,8 +52,8 @@ pub(crate) async fn send(
             let error = AttemptError::response(failure, &response, url);
             let body = response.first_bytes(MAX_RESPONSE_TEXT).await;
             let text = match url.scheme() {
-                "s3" => haul_s3::error_text(&body),
-                _ => first_line_of_text(&body),
+                "s3" => haul_s3::error_text(&body, &response.request_secrets()),
+                _ => first_line(&response, &body),
             };
             let error = error.with_response_text(text);
             // A host may send a 403 to the connection and not to the file (row A18): on that connection it would send another.

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures_util::stream;
 use haul_net::{BodySource, BodyStream, FetchRequest, FetchResponse, RequestBody};
-use haul_plan::{first_line_of_text, requested_wait};
+use haul_plan::requested_wait;
 use http::header::{ETAG, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
@@ -28,6 +28,7 @@ use super::multipart;
 use super::multipart_requests::multipart_limit;
 use super::options::{UploadInput, UploadOutcome, UploadTarget};
 use crate::disk::blocking;
+use crate::get::first_line;
 
 /// Shorter bodies are sent at once: asking first would cost a round trip. curl has the same limit.
 const EXPECT_BYTES: u64 = 1 << 20;
@@ -206,11 +207,12 @@ impl HttpPutError {
     async fn of_response(url: &Url, mut response: FetchResponse) -> Self {
         let retry_after = requested_wait(response.status, &response.headers, SystemTime::now());
         let (status, body) = (response.status, response.first_bytes(MAX_TEXT).await);
+        let text = first_line(&response, &body);
         response.recycle();
         Self::Status {
             url: Box::new(url.clone()),
             status,
-            text: first_line_of_text(&body),
+            text,
             retry_after,
         }
     }
