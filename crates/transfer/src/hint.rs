@@ -153,6 +153,7 @@ fn status_hint(status: StatusCode, authorized: bool) -> Option<&'static str> {
             "the link may have expired, or the origin blocks this client: open the URL in a browser"
         }
         (404 | 410, _) => "check the URL",
+        (202, _) => "the server is not done with its work: try again later",
         _ => return None,
     })
 }

@@ -126,8 +126,8 @@ pub fn classify_response(
 ) -> Result<ResponseContent, RequestFailure> {
     let retry_after = requested_wait(status, headers, now);
     match status.as_u16() {
-        // A rate limit (row A42). Without such a field a 403 may mean much else.
-        403 if retry_after.is_some() => Err(RequestFailure::Busy {
+        // A rate limit (row A42), or a file that is still being made. Without such a field these mean much else.
+        202 | 403 if retry_after.is_some() => Err(RequestFailure::Busy {
             status,
             retry_after,
         }),

@@ -81,6 +81,42 @@ async fn a42_a_wait_beyond_the_limit_ends_the_download_at_once_with_the_time_tha
     }
 }
 
+/// The makers of archives answer so until a file is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a42_a_file_that_is_still_being_made_is_waited_for_and_no_other_file() {
+    let made = || {
+        let accepted = refusal(202, vec![("Retry-After", "1".to_owned())]);
+        OriginResource::new(content()).rule(RequestMatcher::first(1), accepted)
+    };
+    let began = Instant::now();
+    let case = JobCase::new();
+    let (run, _origin) = case.run(made()).await;
+    assert_eq!(run.outcome().retries, 1);
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    case.assert_file(&content());
+    let origin = Origin::builder()
+        .resource("/made", made())
+        .resource("/there", OriginResource::new(content()))
+        .start()
+        .await;
+    let case = BatchCase::new();
+    let run = case
+        .download(["/made", "/there"].map(|path| origin.url(path)))
+        .await;
+    assert_eq!(run.counts(), (2, 0, 0));
+    case.assert_file("made", &content());
+    // Without a time to come back nobody knows whether the file will ever be there.
+    let resource = OriginResource::new(content());
+    let resource = resource.rule(RequestMatcher::always(), refusal(202, Vec::new()));
+    let (run, origin) = JobCase::new().run(resource).await;
+    assert_eq!(origin.requests().len(), 1);
+    assert!(
+        run.error()
+            .hint()
+            .is_some_and(|hint| hint.contains("later"))
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a42_all_files_of_a_batch_wait_as_long_as_their_host_asks() {
     const FILES: u64 = 40;
