@@ -8,7 +8,8 @@
 //! million jobs: such a host gets the two minutes that a single download gets. Failures of one moment count once: sixteen
 //! connections that one router drops are one failure.
 //!
-//! A host that refuses all requests (429, 503) has failed in the same way (row A46). It gets as many tries as each of its jobs would.
+//! A host that refuses all requests (429, 503) has failed in the same way (row A46). It gets as many tries as each of its jobs would, and
+//! if it has ever granted a request as many as any host that has responded.
 
 use std::time::Duration;
 
