@@ -101,12 +101,18 @@ fn is_text(bytes: &[u8]) -> bool {
 /// `beginning`: the first bytes, where the media type says nothing.
 #[must_use]
 pub fn is_page_for_name(name: &str, media_type: Option<&str>, beginning: &[u8]) -> bool {
-    let is_page = match media_type {
+    let extension = || Some(name.rsplit_once('.')?.1.to_ascii_lowercase());
+    may_be_page(media_type, beginning)
+        && extension().is_some_and(|extension| is_file_extension(&extension))
+}
+
+/// Whether a first response is a page or a document of a kind that errors have, whatever the name of its file.
+#[must_use]
+pub fn may_be_page(media_type: Option<&str>, beginning: &[u8]) -> bool {
+    match media_type {
         None | Some("application/octet-stream" | "binary/octet-stream") => begins_html(beginning),
         Some(media_type) => is_html(media_type) || is_data_document(media_type),
-    };
-    let extension = || Some(name.rsplit_once('.')?.1.to_ascii_lowercase());
-    is_page && extension().is_some_and(|extension| is_file_extension(&extension))
+    }
 }
 
 /// Extensions of data that no table of media types has.

@@ -85,7 +85,7 @@ pub use download_limits::{
     DownloadLimitTracker, DownloadLimits, DownloadSample, ExceededLimit, MinRate,
 };
 pub use error_limit::{ErrorLimit, ErrorLimitError};
-pub use error_page::{DOCUMENT_BEGINNING, begins_other_document, is_page_for_name};
+pub use error_page::{DOCUMENT_BEGINNING, begins_other_document, is_page_for_name, may_be_page};
 pub use folder_listing::{FOLDER_LISTING_LINK, is_folder_listing};
 pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
 pub use http_version::{AlpnOffer, HttpVersionChoice};

@@ -124,7 +124,11 @@ pub fn classify_response(
     headers: &HeaderMap,
     now: SystemTime,
 ) -> Result<ResponseContent, RequestFailure> {
-    let retry_after = requested_wait(status, headers, now);
+    // Most responses grant their request.
+    let retry_after = match status.as_u16() {
+        200 | 206 => None,
+        _ => requested_wait(status, headers, now),
+    };
     match status.as_u16() {
         // A rate limit (row A42), or a file that is still being made. Without such a field these mean much else.
         202 | 403 if retry_after.is_some() => Err(RequestFailure::Busy {

@@ -55,13 +55,15 @@ impl FileNote {
     /// Writes it into `directory`, if the attribute could not be written. That fails silently: then the file is fetched again.
     pub(crate) fn write_beside(&self, file: &File, path: &Path, directory: Option<&Path>) {
         if let Some(directory) = directory.filter(|_| !self.kept.attribute && self.has_validator) {
-            let _ = write_note(directory, path, &self.text(file));
+            let _ = write_note(directory, path, &self.text(file.metadata().ok().as_ref()));
         }
     }
 
-    fn text(&self, file: &File) -> String {
+    /// `metadata` is that of the file.
+    fn text(&self, metadata: Option<&Metadata>) -> String {
         let mut text = self.resource.to_string();
-        if let Some(size_and_time) = self.has_validator.then(|| size_and_time(file)).flatten() {
+        let metadata = metadata.filter(|_| self.has_validator);
+        if let Some(size_and_time) = metadata.and_then(size_and_time) {
             text = format!("{text} {size_and_time}");
             if let Some(time) = self.lost_time {
                 text = format!("{text}:{}", time.nanoseconds());
@@ -113,7 +115,9 @@ fn store_time_and_tag(
         // Whether the file has it then is looked at: some file systems round times, or refuse them silently.
         let _ = file.set_times(FileTimes::new().set_modified(modified));
     }
-    let found = || Some(UnixTime::from(file.metadata().ok()?.modified().ok()?));
+    let has_validator = modified.is_some() || version.etag.is_some();
+    let metadata = has_validator.then(|| file.metadata().ok()).flatten();
+    let found = || Some(UnixTime::from(metadata.as_ref()?.modified().ok()?));
     let lost_time = modified
         .map(UnixTime::from)
         .filter(|wanted| found() != Some(*wanted));
@@ -121,13 +125,13 @@ fn store_time_and_tag(
         resource: ResourceId::from_url(url),
         etag: version.etag.as_ref().map(ToString::to_string),
         lost_time,
-        has_validator: modified.is_some() || version.etag.is_some(),
+        has_validator,
         kept: KeptMetadata {
             time: lost_time.is_none(),
             attribute: false,
         },
     };
-    note.kept.attribute = keeps && write_attribute(file, &note.text(file));
+    note.kept.attribute = keeps && write_attribute(file, &note.text(metadata.as_ref()));
     note
 }
 
@@ -141,7 +145,8 @@ pub(crate) fn load_validators(
     notes: Option<&Path>,
 ) -> Option<StoredValidators> {
     let file = File::open(path).ok()?;
-    let modified = file.metadata().ok()?.modified().ok()?;
+    let metadata = file.metadata().ok()?;
+    let modified = metadata.modified().ok()?;
     let value = read_attribute(&file);
     let value = value
         .or_else(|| read_note(notes?, path))
@@ -154,7 +159,7 @@ pub(crate) fn load_validators(
     let stored = fields.next().map(StoredTime::parse);
     let is_unedited = stored
         .as_ref()
-        .is_some_and(|stored| size_and_time(&file).as_deref() == Some(stored.size_and_time));
+        .is_some_and(|stored| size_and_time(&metadata).as_deref() == Some(stored.size_and_time));
     let lost_time = stored.and_then(|stored| stored.lost_time);
     let etag = fields.next().filter(|_| is_unedited);
     Some(StoredValidators {
@@ -185,7 +190,7 @@ pub(crate) fn noted_download(
     if fields.next().and_then(ResourceId::parse) != Some(resource) {
         return None;
     }
-    let now = format_size_and_time(metadata.len(), metadata.modified().ok()?);
+    let now = size_and_time(metadata)?;
     Some(NotedDownload {
         is_unedited: fields
             .next()
@@ -272,16 +277,9 @@ impl<'a> StoredTime<'a> {
 }
 
 /// Size and time, as one word.
-fn size_and_time(file: &File) -> Option<String> {
-    let metadata = file.metadata().ok()?;
-    Some(format_size_and_time(
-        metadata.len(),
-        metadata.modified().ok()?,
-    ))
-}
-
-fn format_size_and_time(length: u64, modified: SystemTime) -> String {
-    format!("{length}:{}", UnixTime::from(modified).nanoseconds())
+fn size_and_time(metadata: &Metadata) -> Option<String> {
+    let modified = UnixTime::from(metadata.modified().ok()?);
+    Some(format!("{}:{}", metadata.len(), modified.nanoseconds()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haul_plan::{filename, is_page_for_name};
+use haul_plan::{filename, is_page_for_name, may_be_page};
 use url::Url;
 
 use super::partial_claim::{PEEKED_BYTES, PartialClaim};
@@ -51,6 +51,10 @@ impl PageCheck<'_> {
 
     /// The name that promises another kind of file: on disk, or in the URL.
     fn misnamed(&self) -> Option<String> {
+        // Nearly every file of a batch ends here.
+        if !may_be_page(self.media_type, self.beginning) {
+            return None;
+        }
         let on_disk = self
             .path
             .file_name()
