@@ -18,7 +18,10 @@ use super::commit::{CommitMessage, FetchedFileContent, VerifiedFile};
 use super::job::BatchJob;
 use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
-use crate::disk::{StorageWrapping, UnnamedFile, blocking, directory_of, store_validators};
+use crate::disk::{
+    KeptSeconds, KnownLength, StorageWrapping, UnnamedFile, blocking, directory_of,
+    store_validators,
+};
 use crate::error::GetError;
 use crate::get::{UnnamedBody, WholeFile};
 use crate::manifest::{JobRowState, ManifestRow};
@@ -62,6 +65,8 @@ pub(super) struct WriteBuffer {
     /// Flushes that run or wait.
     flushes: AtomicUsize,
     storage_wrapping: StorageWrapping,
+    /// Those of the file system of the batch's directory.
+    kept_seconds: KeptSeconds,
     retry: RetryOptions,
 }
 
@@ -81,6 +86,7 @@ impl WriteBuffer {
             flush_slots: Semaphore::new(PARALLEL_FLUSHES),
             flushes: AtomicUsize::new(0),
             storage_wrapping: options.storage_wrapping.clone(),
+            kept_seconds: KeptSeconds::default(),
             retry: options.retry.clone(),
         }
     }
@@ -180,6 +186,10 @@ impl WriteBuffer {
                         &response.version,
                         &job.download.url,
                         &self.storage_wrapping,
+                        Some(KnownLength {
+                            length: bytes,
+                            seconds: &self.kept_seconds,
+                        }),
                     );
                     UnnamedBody::File(file)
                 }

@@ -27,8 +27,8 @@ pub(crate) use permissions::FilePermissions;
 pub(crate) use positioned_io::file_beginning;
 pub use storage::{PartialStorage, StorageWrapping};
 pub(crate) use stored_validators::{
-    FileOwner, KeptMetadata, StoredValidators, file_owner, load_validators, noted_download,
-    store_validators, stored_entity_tag,
+    FileOwner, KeptMetadata, KeptSeconds, KnownLength, StoredValidators, file_owner,
+    load_validators, noted_download, store_validators, stored_entity_tag,
 };
 pub(crate) use stream_sink::{StreamSink, is_stdout, is_stream};
 pub(crate) use unnamed_file::UnnamedFile;

@@ -6,8 +6,10 @@
 //! entity tag, if there was one: if the file was edited since, the tag no longer applies. Setting the attribute takes 3 µs,
 //! a sixteenth of the time for a small file.
 
+use std::fmt;
 use std::fs::{File, FileTimes, Metadata};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use haul_plan::{ResourceId, ResourceVersion, UnixTime};
@@ -55,15 +57,13 @@ impl FileNote {
     /// Writes it into `directory`, if the attribute could not be written. That fails silently: then the file is fetched again.
     pub(crate) fn write_beside(&self, file: &File, path: &Path, directory: Option<&Path>) {
         if let Some(directory) = directory.filter(|_| !self.kept.attribute && self.has_validator) {
-            let _ = write_note(directory, path, &self.text(file.metadata().ok().as_ref()));
+            let _ = write_note(directory, path, &self.text(SizeAndTime::of_file(file)));
         }
     }
 
-    /// `metadata` is that of the file.
-    fn text(&self, metadata: Option<&Metadata>) -> String {
+    fn text(&self, file: Option<SizeAndTime>) -> String {
         let mut text = self.resource.to_string();
-        let metadata = metadata.filter(|_| self.has_validator);
-        if let Some(size_and_time) = metadata.and_then(size_and_time) {
+        if let Some(size_and_time) = file.filter(|_| self.has_validator) {
             text = format!("{text} {size_and_time}");
             if let Some(time) = self.lost_time {
                 text = format!("{text}:{}", time.nanoseconds());
@@ -76,6 +76,41 @@ impl FileNote {
     }
 }
 
+/// Whether a file system is known to keep times of whole seconds: one of its files kept a time whose seconds are odd, and some file
+/// systems have steps of two.
+#[derive(Debug, Default)]
+pub(crate) struct KeptSeconds(AtomicBool);
+
+/// What is known of a file without a look at it, which takes a fiftieth of the time for a small file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownLength<'a> {
+    pub(crate) length: u64,
+    pub(crate) seconds: &'a KeptSeconds,
+}
+
+impl KnownLength<'_> {
+    /// The size and time of a file that got this time.
+    fn trusted(self, modified: UnixTime) -> Option<SizeAndTime> {
+        self.seconds
+            .0
+            .load(Ordering::Relaxed)
+            .then_some(SizeAndTime {
+                length: self.length,
+                modified: Some(modified).filter(|time| is_whole_second(*time))?,
+            })
+    }
+
+    fn note_kept(self, modified: UnixTime) {
+        if is_whole_second(modified) && modified.whole_seconds() % 2 != 0 {
+            self.seconds.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn is_whole_second(time: UnixTime) -> bool {
+    time.nanoseconds() % 1_000_000_000 == 0
+}
+
 /// Stores the validators of a finished file, downloaded from `url`. `storage` may refuse to keep them, as some file systems do.
 ///
 /// An object of S3 may know the time and the permissions of the file that it was uploaded from: the file gets them. Without the
@@ -85,6 +120,7 @@ pub(crate) fn store_validators(
     version: &ResourceVersion,
     url: &Url,
     storage: &StorageWrapping,
+    known: Option<KnownLength<'_>>,
 ) -> FileNote {
     let last_modified = version
         .last_modified
@@ -95,9 +131,11 @@ pub(crate) fn store_validators(
         FilePermissions::apply_original(file, permissions);
     }
     let original_time = original.and_then(|original| original.modified);
-    let note = store_time_and_tag(file, version, url, storage, original_time.or(last_modified));
+    let keeps = !storage.lacks_metadata();
+    let store = |modified| store_time_and_tag(file, version, url, keeps, known, modified);
+    let note = store(original_time.or(last_modified));
     match !note.kept.attribute && original_time.is_some() {
-        true => store_time_and_tag(file, version, url, storage, last_modified),
+        true => store(last_modified),
         false => note,
     }
 }
@@ -107,20 +145,24 @@ fn store_time_and_tag(
     file: &File,
     version: &ResourceVersion,
     url: &Url,
-    storage: &StorageWrapping,
+    keeps: bool,
+    known: Option<KnownLength<'_>>,
     modified: Option<SystemTime>,
 ) -> FileNote {
-    let keeps = !storage.lacks_metadata();
-    if let Some(modified) = modified.filter(|_| keeps) {
-        // Whether the file has it then is looked at: some file systems round times, or refuse them silently.
-        let _ = file.set_times(FileTimes::new().set_modified(modified));
-    }
+    let set = |modified| file.set_times(FileTimes::new().set_modified(modified));
+    let is_set = keeps && modified.is_some_and(|modified| set(modified).is_ok());
+    let wanted = modified.map(UnixTime::from);
     let has_validator = modified.is_some() || version.etag.is_some();
-    let metadata = has_validator.then(|| file.metadata().ok()).flatten();
-    let found = || Some(UnixTime::from(metadata.as_ref()?.modified().ok()?));
-    let lost_time = modified
-        .map(UnixTime::from)
-        .filter(|wanted| found() != Some(*wanted));
+    // Some file systems round times, or refuse them silently.
+    let trusted = || known?.trusted(wanted.filter(|_| is_set)?);
+    let found = match has_validator {
+        true => trusted().or_else(|| SizeAndTime::of_file(file)),
+        false => None,
+    };
+    let lost_time = wanted.filter(|wanted| found.map(|found| found.modified) != Some(*wanted));
+    if let (Some(known), Some(kept), None) = (known, wanted, lost_time) {
+        known.note_kept(kept);
+    }
     let mut note = FileNote {
         resource: ResourceId::from_url(url),
         etag: version.etag.as_ref().map(ToString::to_string),
@@ -131,7 +173,7 @@ fn store_time_and_tag(
             attribute: false,
         },
     };
-    note.kept.attribute = keeps && write_attribute(file, &note.text(metadata.as_ref()));
+    note.kept.attribute = keeps && write_attribute(file, &note.text(found));
     note
 }
 
@@ -159,7 +201,7 @@ pub(crate) fn load_validators(
     let stored = fields.next().map(StoredTime::parse);
     let is_unedited = stored
         .as_ref()
-        .is_some_and(|stored| size_and_time(&metadata).as_deref() == Some(stored.size_and_time));
+        .is_some_and(|stored| SizeAndTime::is_noted(&metadata, stored.size_and_time));
     let lost_time = stored.and_then(|stored| stored.lost_time);
     let etag = fields.next().filter(|_| is_unedited);
     Some(StoredValidators {
@@ -190,11 +232,10 @@ pub(crate) fn noted_download(
     if fields.next().and_then(ResourceId::parse) != Some(resource) {
         return None;
     }
-    let now = size_and_time(metadata)?;
     Some(NotedDownload {
-        is_unedited: fields
-            .next()
-            .is_some_and(|stored| StoredTime::parse(stored).size_and_time == now),
+        is_unedited: fields.next().is_some_and(|stored| {
+            SizeAndTime::is_noted(metadata, StoredTime::parse(stored).size_and_time)
+        }),
         entity_tag: fields.next().map(str::to_owned),
     })
 }
@@ -276,10 +317,35 @@ impl<'a> StoredTime<'a> {
     }
 }
 
-/// Size and time, as one word.
-fn size_and_time(metadata: &Metadata) -> Option<String> {
-    let modified = UnixTime::from(metadata.modified().ok()?);
-    Some(format!("{}:{}", metadata.len(), modified.nanoseconds()))
+/// The size and time of a file. Printed, they are one word.
+#[derive(Debug, Clone, Copy)]
+struct SizeAndTime {
+    length: u64,
+    modified: UnixTime,
+}
+
+impl SizeAndTime {
+    fn of(metadata: &Metadata) -> Option<Self> {
+        Some(Self {
+            length: metadata.len(),
+            modified: metadata.modified().ok()?.into(),
+        })
+    }
+
+    fn of_file(file: &File) -> Option<Self> {
+        Self::of(&file.metadata().ok()?)
+    }
+
+    /// Whether this word is what was noted of a file that has not been edited since.
+    fn is_noted(metadata: &Metadata, word: &str) -> bool {
+        Self::of(metadata).is_some_and(|now| now.to_string() == word)
+    }
+}
+
+impl fmt::Display for SizeAndTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.length, self.modified.nanoseconds())
+    }
 }
 
 #[cfg(test)]
@@ -305,6 +371,40 @@ mod tests {
     }
 
     #[test]
+    fn b11_files_are_looked_at_until_one_has_kept_an_odd_second() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"abc").unwrap();
+        let seconds = KeptSeconds::default();
+        let address = "http://h.test/f";
+        let is_looked_at = |last_modified: &str| {
+            let version = ResourceVersion {
+                last_modified: Some(last_modified.into()),
+                ..ResourceVersion::default()
+            };
+            // Who looks at the file finds another length.
+            let known = KnownLength {
+                length: 999,
+                seconds: &seconds,
+            };
+            let storage = StorageWrapping::default();
+            store_validators(&file, &version, &url(address), &storage, Some(known));
+            load_validators(&path, resource_id(address), None).map(|found| found.is_unedited)
+        };
+        let (even, odd) = (
+            "Sun, 06 Nov 1994 08:49:36 GMT",
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+        );
+        if is_looked_at(even) == Some(false) {
+            // This file system has no attributes.
+            return;
+        }
+        let looked_at = [even, odd, odd, even].map(|time| is_looked_at(time) == Some(true));
+        assert_eq!(looked_at, [true, true, false, false]);
+    }
+
+    #[test]
     fn b6_stored_time_and_tag_are_loaded_until_the_file_is_edited() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
@@ -319,6 +419,7 @@ mod tests {
             &version("\"v1\""),
             &url("http://h.test/f"),
             &StorageWrapping::default(),
+            None,
         );
         let found = load_validators(&path, resource, None).unwrap();
         assert_eq!(
@@ -354,6 +455,7 @@ mod tests {
                 &version,
                 &url("http://h.test/f"),
                 &StorageWrapping::default(),
+                None,
             );
             // This file system has no attributes.
             if file_owner(&path) == FileOwner::Unknown {
@@ -389,7 +491,13 @@ mod tests {
             let file = File::create(&path).unwrap();
             file.set_permissions(std::fs::Permissions::from_mode(0o640))
                 .unwrap();
-            store_validators(&file, &version, &url(address), &StorageWrapping::default());
+            store_validators(
+                &file,
+                &version,
+                &url(address),
+                &StorageWrapping::default(),
+                None,
+            );
             let metadata = file.metadata().unwrap();
             let mode = metadata.permissions().mode() & 0o777;
             let expected = if is_object { 0o750 } else { 0o640 };

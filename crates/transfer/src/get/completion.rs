@@ -175,7 +175,7 @@ fn publish(
     blocking(|| {
         let replaced = FilePermissions::of_file(&path).or(partial.replaced_permissions);
         let file = partial.file.file();
-        let note = store_validators(file, version, url, &options.storage_wrapping);
+        let note = store_validators(file, version, url, &options.storage_wrapping, None);
         if let Some(permissions) = replaced.filter(|_| replace) {
             permissions.apply(partial.file.file());
         }
