@@ -52,7 +52,8 @@ pub struct JobDispatcherOptions {
     pub untried_host_slots: usize,
     /// The longest time that jobs wait because their host asks for it. A longer one rejects them.
     pub max_retry_after: Duration,
-    /// Retries of each job. Where a host refuses everything for as many moments in a row, its jobs are rejected, too.
+    /// Retries of each job. A host that refuses everything for as many moments in a row, or more if it has ever granted a request, is given
+    /// up: its jobs are rejected.
     pub retries: u32,
     /// Jobs that the dispatcher holds: queued, waiting for a retry, or running.
     pub window: usize,
