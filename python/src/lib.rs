@@ -5,7 +5,6 @@
 //! for without holding the interpreter's lock; a batch is a [`batch::BatchHandle`], which pulls its rows from Python and hands results over as they
 //! come.
 
-mod allocator;
 mod batch;
 mod bodies;
 mod column_buffer;
@@ -22,6 +21,8 @@ mod row_queue;
 mod rows;
 mod settings;
 
+// All memory of the module comes from it.
+use haul_allocator as _;
 use haul_plan::DigestAlgorithm;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;

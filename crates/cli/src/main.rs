@@ -3,7 +3,6 @@
 mod args;
 mod commands;
 mod exit;
-mod heap;
 mod job_sources;
 mod message;
 mod open_file_limit;
@@ -22,7 +21,6 @@ use args::{CliArgs, CliCommand};
 use message::JsonOutputs;
 
 fn main() -> ExitCode {
-    heap::limit_arenas();
     sys::ignore_file_size_signal();
     let args = match CliArgs::parse_words(std::env::args_os()) {
         Ok(args) => args,

@@ -4,6 +4,8 @@
 //! no separator, nothing that a shell, a terminal or another system takes for something else (row A25), and
 //! no suffix of the files that haul keeps next to a download.
 
+use std::borrow::Cow;
+
 use http::HeaderValue;
 use icu_normalizer::ComposingNormalizerBorrowed;
 use percent_encoding::percent_decode_str;
@@ -92,22 +94,24 @@ fn reserved_suffix_at(name: &str) -> Option<usize> {
     let name = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
     let at = name.rfind('.')?;
     RESERVED_SUFFIXES
-        .contains(&folded(&name[at..]).as_str())
+        .contains(&&*folded(&name[at..]))
         .then_some(at)
 }
 
 /// A name as a file system compares it that folds case and composes letters (Unicode's form C): names that it may take for the same
 /// are equal.
-pub(crate) fn folded(name: &str) -> String {
+pub(crate) fn folded(name: &str) -> Cow<'_, str> {
     if name.is_ascii() {
-        return name.to_ascii_lowercase();
+        return match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => Cow::Owned(name.to_ascii_lowercase()),
+            false => Cow::Borrowed(name),
+        };
     }
     // Through upper case, which joins letters that only look different (a long s and an s).
     let upper = name.chars().flat_map(char::to_uppercase);
     let lower: String = upper.flat_map(char::to_lowercase).collect();
-    ComposingNormalizerBorrowed::new_nfc()
-        .normalize(&lower)
-        .into_owned()
+    let composed = ComposingNormalizerBorrowed::new_nfc().normalize(&lower);
+    Cow::Owned(composed.into_owned())
 }
 
 /// Replaces the dot of a reserved suffix: a finished file must not look like a partial file or a journal of another download,

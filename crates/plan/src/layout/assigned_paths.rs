@@ -48,6 +48,8 @@ pub struct AssignedPaths {
     last_directory: Option<(PathBuf, PathComparison)>,
     /// Whether any path was explicit: while none was, only derived paths need to be looked up.
     any_explicit: bool,
+    /// Whether the folded form of any explicit path was remembered as well.
+    any_folded: bool,
 }
 
 /// How a path is compared.
@@ -168,11 +170,16 @@ impl AssignedPaths {
     fn assign_folded_form(&mut self, path: &Path, url_key: AssignedUrlKey) -> bool {
         let text = path.to_string_lossy();
         let folded = filename::folded(&text);
+        let is_folded = folded == text;
+        if is_folded && !self.any_folded {
+            return false;
+        }
         let key = path_key(path, PathComparison::ExactFolded);
-        if folded == text {
+        if is_folded {
             return self.assigned.contains_key(&key);
         }
-        let exact = path_key(Path::new(&folded), PathComparison::Exact);
+        self.any_folded = true;
+        let exact = path_key(Path::new(&*folded), PathComparison::Exact);
         let is_file = |found: &AssignedUrlKey| *found != DIRECTORY;
         let has_twin = self.assigned.get(&exact).is_some_and(is_file);
         // Two paths of one URL are two files as well.

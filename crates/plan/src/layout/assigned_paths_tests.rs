@@ -311,7 +311,7 @@ proptest! {
             match placed {
                 PathAssignment::Assigned(path) => {
                     assert_safe(path)?;
-                    let folded = filename::folded(path.to_str().unwrap());
+                    let folded = filename::folded(path.to_str().unwrap()).into_owned();
                     prop_assert!(files.insert(folded.clone()), "twice: {folded}");
                     directories.extend(Path::new(&folded).ancestors().skip(1).map(Path::to_owned));
                     *wants.entry(want).or_default() += 1;

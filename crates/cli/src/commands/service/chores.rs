@@ -6,8 +6,6 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::heap;
-
 /// How often the memory is checked.
 const TRIM_HEAP_EVERY: Duration = Duration::from_millis(500);
 
@@ -36,7 +34,7 @@ impl Chore {
         let mut trimmer = HeapTrimmer::default();
         Self {
             is_due: Box::new(move || trimmer.is_due(rests())),
-            ..Self::new(TRIM_HEAP_EVERY, heap::trim)
+            ..Self::new(TRIM_HEAP_EVERY, haul_allocator::purge)
         }
     }
 
