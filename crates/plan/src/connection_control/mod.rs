@@ -5,6 +5,10 @@
 //! the total rate rises, then *holds*, with a *probe* upwards or downwards now and then, and ramps again when
 //! the rate changes by itself. Refusals set a ceiling that is lifted slowly (`ceiling.rs`).
 //!
+//! On a long path a ramp would measure how TCP comes up to speed, and each of its steps would take round trips:
+//! there all connections that are worth it open with the first response
+//! ([`ConnectionControl::on_first_response`]), and the hold judges them afterwards.
+//!
 //! The hard part is that a rate over a short window often says nothing: an origin that paces each connection
 //! in bursts (nginx's `limit_rate` sends 2 MiB at once and then nothing for half a second), a radio link, a
 //! pause. Where windows are empty, or scatter so much that a gain cannot be ruled out, the ramp goes on: too
@@ -16,7 +20,7 @@
 //! once if that already costs. And a step up is larger where windows scatter, because a small one could not
 //! be distinguished from noise. The simulations in `tests/it` assert what this achieves, on which links.
 //!
-//! Order of calls: [`ConnectionControl::on_sample`] whenever the time of
+//! Order of calls: [`ConnectionControl::on_first_response`], [`ConnectionControl::on_sample`] whenever the time of
 //! [`ConnectionControl::next_sample_at`] has come, [`ConnectionControl::on_refused`] with each refusal; then
 //! [`ConnectionControl::target`] says how many connections should be open.
 
@@ -68,6 +72,16 @@ const SETTLE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Refusals that follow each other within this time, and the outage that they begin, are one event: the bytes that had arrived before
 /// the origin went down are read within it.
 const OUTAGE_WINDOW: Duration = Duration::from_secs(1);
+
+/// A connection comes up to its rate in some eight round trips. Where these fit into the window of a ramp, a ramp measures the link, and
+/// further requests cost next to nothing.
+pub(crate) const SHORT_ROUND_TRIP: Duration = Duration::from_millis(6);
+
+/// The least share of what is left that is worth a connection of its own.
+const MIN_SHARE: u64 = 512 << 10;
+
+/// Fewer begin no sooner than the first one would be done, which has a start of two round trips.
+const MIN_AT_ONCE: usize = 4;
 
 /// Options of a [`ConnectionControl`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +160,8 @@ pub struct ConnectionControl {
     schedule: ProbeSchedule,
     /// The latency of the last sample.
     latency: Duration,
+    /// Whether the window of a ramp is too short for this path.
+    is_long_path: bool,
     /// The window of a hold, which depends on the remaining bytes.
     hold_window: Duration,
     /// When the next sample is due.
@@ -172,6 +188,7 @@ impl ConnectionControl {
             before_burst: None,
             schedule: ProbeSchedule::default(),
             latency: Duration::ZERO,
+            is_long_path: false,
             hold_window: MAX_HOLD_WINDOW,
             // The first window begins with the first byte.
             next_sample_at: Duration::ZERO,
@@ -243,6 +260,19 @@ impl ConnectionControl {
             self.ceiling = before.ceiling;
             self.before_refusal = None;
             self.hold_at(before.target, now);
+        }
+    }
+
+    /// The first response has begun, over a path with this round trip, and so many bytes are still to come. On a long path a ramp would
+    /// measure how TCP comes up to speed, in round trips for each step: all connections that are worth it begin at once, and are judged
+    /// afterwards.
+    pub fn on_first_response(&mut self, remaining: u64, round_trip: Duration, now: Duration) {
+        self.is_long_path = round_trip > SHORT_ROUND_TRIP;
+        let useful = usize::try_from(remaining / MIN_SHARE).unwrap_or(usize::MAX);
+        let many = useful.min(self.ceiling.current());
+        let is_worth_it = many >= MIN_AT_ONCE && many > self.target && !self.options.fixed;
+        if is_worth_it && self.is_long_path {
+            self.hold_at(many, now);
         }
     }
 

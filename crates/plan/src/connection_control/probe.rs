@@ -31,6 +31,9 @@ const MIN_STEP_SCATTERS: f64 = 3.0;
 /// that are 30 % off to one side are rare even where windows scatter by as much.
 const SHIFT: (f64, usize) = (0.3, 3);
 
+/// On a long path nothing that a probe may find pays for it in the last seconds.
+const MIN_SECONDS_LEFT: f64 = 10.0;
+
 /// While surplus connections end, which takes many windows, a loss must be so many times as certain as in one
 /// judgement.
 const DRAINING_CERTAINTY: f64 = 2.0;
@@ -46,6 +49,10 @@ impl ConnectionControl {
             return;
         }
         if !self.schedule.is_due(sample.now) || self.samples.windows() < MIN_BASE_WINDOWS {
+            return;
+        }
+        let seconds_left = sample.remaining as f64 / self.samples.mean().max(1.0);
+        if self.is_long_path && seconds_left < MIN_SECONDS_LEFT {
             return;
         }
         let up = (self.target + self.step_up()).min(self.ceiling.current());

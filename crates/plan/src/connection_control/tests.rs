@@ -40,6 +40,33 @@ fn a_rate_that_rises_with_every_connection_reaches_the_limit_within_a_third_of_a
     assert_eq!(control.target(), 16);
 }
 
+/// What a new control wants when the first response begins.
+fn wanted_at_once(options: ConnectionControlOptions, remaining: u64, round_trip_ms: u64) -> usize {
+    let mut control = ConnectionControl::new(options);
+    let round_trip = Duration::from_millis(round_trip_ms);
+    control.on_first_response(remaining, round_trip, Duration::ZERO);
+    control.target()
+}
+
+#[test]
+fn a_large_file_over_a_long_path_gets_all_connections_at_once() {
+    let untold = ConnectionControlOptions::default();
+    assert_eq!(wanted_at_once(untold, 64 * MIB, 30), 16);
+    // No more than have a share that is worth a connection, and a small file one.
+    assert_eq!(wanted_at_once(untold, 4 * MIB, 30), 8);
+    assert_eq!(wanted_at_once(untold, MIB, 30), 1);
+    // On a short path a ramp finds the number.
+    assert_eq!(wanted_at_once(untold, 64 * MIB, 1), 1);
+    let four = ConnectionControlOptions { max: 4, ..untold };
+    assert_eq!(wanted_at_once(four, 64 * MIB, 30), 4);
+    let told = ConnectionControlOptions {
+        max: 2,
+        fixed: true,
+        ..untold
+    };
+    assert_eq!(wanted_at_once(told, 64 * MIB, 30), 2);
+}
+
 #[test]
 fn a_rate_that_one_connection_reaches_stays_with_one() {
     let mut control = ConnectionControl::new(ConnectionControlOptions::default());

@@ -2,9 +2,11 @@
 //!
 //! A [`SegmentPlan`] owns the map of one file: which bytes are done, which worker claims which, and which are
 //! unclaimed. Workers claim from front to back, so that the beginning of the file is whole as early as
-//! possible. Claims are large at first and smaller towards the end, so that all connections finish together
-//! (guided self-scheduling, Polychronopoulos and Kuck 1987). When nothing is left to claim, an idle worker
-//! takes over a part of the slowest worker's remaining bytes.
+//! possible. On a short path claims are large at first and smaller towards the end, so that all connections
+//! finish together (guided self-scheduling, Polychronopoulos and Kuck 1987). On a long path, where each
+//! request costs a round trip, every connection claims an even share. When nothing is left to claim, an idle
+//! worker takes over a part of the slowest worker's remaining bytes; but hardly while the link is full, since
+//! the bytes in flight on a connection that is cut are lost.
 //!
 //! Order of calls, for a worker: [`SegmentPlan::claim`] (or [`SegmentPlan::claim_first_response`]),
 //! [`SegmentPlan::response_started`], then for all bytes that arrive [`SegmentPlan::reserve`] *before* and
@@ -17,11 +19,21 @@ mod takeover;
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::connection_control::SHORT_ROUND_TRIP;
 use crate::range_set::RangeSet;
 use segment_size::ConnectionPace;
 pub use segment_size::SegmentOptions;
 pub use takeover::ClaimTakeover;
 use takeover::TakeoverSplit;
+
+/// How long a rate is measured: twice as long as origins that pace in bursts pause.
+const RATE_WINDOW: Duration = Duration::from_secs(1);
+
+/// The shortest window of the rate of all connections.
+const MIN_TOTAL_WINDOW: Duration = Duration::from_millis(250);
+
+/// The share of the best rate from which on a link counts as full.
+const FULL_SHARE: f64 = 0.85;
 
 /// A claim's number, never used twice in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,16 +92,71 @@ struct ActiveClaim {
     response_at: Option<Duration>,
     /// When bytes last arrived.
     last_bytes_at: Duration,
+    /// The longest pause between bytes.
+    longest_pause: Duration,
+    /// When the present window of its rate began, and the bytes before it.
+    window_begin: (Duration, u64),
+    /// The rate in the window before.
+    window_rate: Option<f64>,
     /// How many silent workers in a row lost these bytes, the last one to this claim: each doubles how long the
     /// next may be silent.
     silent_predecessors: u32,
 }
 
 impl ActiveClaim {
-    /// Bytes a second since the response began.
+    /// Bytes a second lately; since the response began, where that is not long ago.
     fn rate(&self, now: Duration) -> Option<f64> {
-        let seconds = now.saturating_sub(self.response_at?).as_secs_f64();
-        Some((self.reserved - self.start) as f64 / seconds.max(1e-3))
+        let response_at = self.response_at?;
+        let (begin, before) = match self.window_rate {
+            Some(rate) if now < self.window_begin.0 + RATE_WINDOW => return Some(rate),
+            Some(_) => self.window_begin,
+            None => (response_at, self.start),
+        };
+        let seconds = now.saturating_sub(begin).as_secs_f64();
+        Some((self.reserved - before) as f64 / seconds.max(1e-3))
+    }
+
+    /// So many bytes arrived.
+    fn add(&mut self, bytes: u64, now: Duration) {
+        let pause = now.saturating_sub(self.last_bytes_at);
+        self.longest_pause = self.longest_pause.max(pause);
+        self.last_bytes_at = now;
+        self.reserved += bytes;
+        let (begin, before) = self.window_begin;
+        let elapsed = now.saturating_sub(begin);
+        if elapsed >= RATE_WINDOW {
+            self.window_rate = Some((self.reserved - before) as f64 / elapsed.as_secs_f64());
+            self.window_begin = (now, self.reserved);
+        }
+    }
+}
+
+/// How fast all connections are together, and were at best.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CombinedRate {
+    /// When the present window began, and the bytes in it.
+    begin: Duration,
+    bytes: u64,
+    /// Bytes a second in the window before.
+    last: f64,
+    /// The best of them.
+    best: f64,
+}
+
+impl CombinedRate {
+    fn add(&mut self, bytes: u64, window: Duration, now: Duration) {
+        self.bytes += bytes;
+        let elapsed = now.saturating_sub(self.begin);
+        if elapsed >= window {
+            self.last = self.bytes as f64 / elapsed.as_secs_f64();
+            self.best = self.best.max(self.last);
+            (self.begin, self.bytes) = (now, 0);
+        }
+    }
+
+    /// Whether the connections together bring about as much as ever: then one more would only take its part.
+    fn is_full(&self) -> bool {
+        self.last >= FULL_SHARE * self.best
     }
 }
 
@@ -110,6 +177,8 @@ pub struct SegmentPlan {
     next_id: u64,
     /// How fast connections and responses are.
     pace: ConnectionPace,
+    /// How fast all connections are together.
+    total: CombinedRate,
 }
 
 impl SegmentPlan {
@@ -127,6 +196,7 @@ impl SegmentPlan {
             active_claims: Vec::new(),
             next_id: 0,
             pace: ConnectionPace::default(),
+            total: CombinedRate::default(),
         }
     }
 
@@ -148,7 +218,9 @@ impl SegmentPlan {
     /// Claims the bytes of the first response, as far as they are needed; `None` if the first byte is not.
     pub fn claim_first_response(&mut self, range: Range<u64>, now: Duration) -> Option<Claim> {
         let gap = self.unclaimed.range_at(range.start)?;
-        let range = range.start..gap.end.min(range.end);
+        let end = gap.end.min(range.end);
+        let share = self.options.first_share(&self.pace, self.remaining());
+        let range = range.start..end.min(range.start.saturating_add(share));
         if range.is_empty() {
             return None;
         }
@@ -156,8 +228,15 @@ impl SegmentPlan {
         // The request is older than the plan, so the response time is unknown.
         if let Some(active) = self.active_claims.last_mut() {
             active.response_at = Some(now);
+            active.window_begin = (now, active.start);
         }
         Some(claim)
+    }
+
+    /// A round trip took this long before there was a plan. To be called before the first claim.
+    pub fn set_round_trip(&mut self, round_trip: Duration) {
+        self.pace.response_took(round_trip);
+        self.pace.is_long_path = round_trip > SHORT_ROUND_TRIP;
     }
 
     /// The next range for an idle worker: the first unclaimed bytes, else a part of a slow worker's remaining bytes.
@@ -218,9 +297,14 @@ impl SegmentPlan {
     /// The best take-over that the worker may make.
     fn takeover_for(&self, request: &ClaimRequest<'_>, now: Duration) -> Option<TakeoverSplit> {
         let pace = self.pace.with_rate(request.rate);
-        takeover::best_takeover(&self.active_claims, &self.options, &pace, now, |range| {
-            request.may_fetch(range)
-        })
+        takeover::best_takeover(
+            &self.active_claims,
+            &self.options,
+            &pace,
+            &self.total,
+            now,
+            |range| request.may_fetch(range),
+        )
     }
 
     /// The head of the response to a claim arrived.
@@ -229,6 +313,7 @@ impl SegmentPlan {
             active.last_bytes_at = now;
             if active.response_at.is_none() {
                 active.response_at = Some(now);
+                active.window_begin = (now, active.start);
                 self.pace
                     .response_took(now.saturating_sub(active.claimed_at));
             }
@@ -241,9 +326,10 @@ impl SegmentPlan {
         let Some(active) = self.active_claims.iter_mut().find(|active| active.id == id) else {
             return 0;
         };
-        active.last_bytes_at = now;
         let granted = wanted.min(active.end - active.reserved);
-        active.reserved += granted;
+        active.add(granted, now);
+        let window = MIN_TOTAL_WINDOW.max(Duration::from_secs_f64(4.0 * self.pace.latency()));
+        self.total.add(granted, window, now);
         granted
     }
 
@@ -337,24 +423,24 @@ impl SegmentPlan {
         let workers = self.active_claims.len() as u64 + 1;
         let pace = self.pace.with_rate(request.rate);
         let rate = pace.rate().or_else(|| self.mean_active_rate(now));
-        self.options
-            .size(
-                &pace,
-                rate,
-                self.unclaimed.total_bytes(),
-                self.remaining(),
-                workers,
-            )
-            .clamp(1, gap)
-            .max(self.options.whole_gap_if_small(gap))
+        let (unclaimed, remaining) = (self.unclaimed.total_bytes(), self.remaining());
+        let size = self
+            .options
+            .size(&pace, rate, unclaimed, remaining, workers);
+        let size = size.clamp(1, gap);
+        size.max(self.options.whole_gap_if_small(&pace, gap))
     }
 
-    /// The mean rate of the claims at work, in bytes a second; `None` if none has brought any bytes.
+    /// The mean rate of the claims at work that have come up to speed, in bytes a second; `None` if none has.
     fn mean_active_rate(&self, now: Duration) -> Option<f64> {
-        let rates = self
-            .active_claims
-            .iter()
-            .filter_map(|active| active.rate(now));
+        let min_age = match self.pace.is_long_path {
+            true => Duration::from_secs_f64(takeover::SLOW_START_LATENCIES * self.pace.latency()),
+            false => Duration::ZERO,
+        };
+        let rates = self.active_claims.iter().filter_map(|active| {
+            let age = now.saturating_sub(active.response_at?);
+            active.rate(now).filter(|_| age >= min_age)
+        });
         let (count, sum) = rates.fold((0u32, 0.0), |(count, sum), rate| (count + 1, sum + rate));
         (sum > 0.0).then(|| sum / f64::from(count))
     }
@@ -378,6 +464,9 @@ impl SegmentPlan {
             claimed_at: now,
             response_at: None,
             last_bytes_at: now,
+            longest_pause: Duration::ZERO,
+            window_begin: (now, start),
+            window_rate: None,
             silent_predecessors: 0,
         });
         Claim {

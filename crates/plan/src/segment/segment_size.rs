@@ -35,9 +35,6 @@ pub struct SegmentOptions {
     /// The rate that all connections together are limited to, in bytes a second. At the limit none is slow by
     /// itself, and taking from it wins nothing.
     pub rate_limit: Option<u64>,
-    /// The number of connections is the user's: none turns out to be surplus, so no claim has to end soon. Another job that waits for a
-    /// connection waits for the end of one of [`Self::max_size`] at most.
-    pub fixed_connections: bool,
 }
 
 impl Default for SegmentOptions {
@@ -55,7 +52,6 @@ impl Default for SegmentOptions {
             fixed_size: None,
             connections: 16,
             rate_limit: None,
-            fixed_connections: false,
         }
     }
 }
@@ -68,9 +64,11 @@ impl SegmentOptions {
         self.fixed_size.is_none() && !self.rate_limit.is_some_and(is_at_limit)
     }
 
-    /// The size of the next claim: half of an even share of the unclaimed bytes, but not so little that the
-    /// latency of its request weighs. A connection is expected to bring `rate` bytes a second. `remaining` are
-    /// all bytes that are still to come.
+    /// The size of the next claim, for a connection that is expected to bring `rate` bytes a second. `remaining` are all bytes that are
+    /// still to come, claimed or not.
+    ///
+    /// On a long path it is an even share of them, so that all connections end together and no further request costs a round trip. On a
+    /// short one it is half of an even share of the unclaimed bytes: there is room for connections to come, and the last claims are small.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -88,10 +86,13 @@ impl SegmentOptions {
             return fixed.max(1);
         }
         let connections = self.connections.max(1) as u64;
-        let half_share = unclaimed / (2 * connections);
-        let max_for_duration = rate
-            .filter(|_| !self.fixed_connections)
-            .map_or(self.max_size, |rate| (MAX_CLAIM_SECONDS * rate) as u64);
+        let share = match pace.is_long_path {
+            true => remaining.div_ceil(connections),
+            false => (unclaimed / (2 * connections)).min(unclaimed.div_ceil(workers)),
+        };
+        let max_for_duration = rate.map_or(u64::MAX, |rate| {
+            (MAX_CLAIM_SECONDS.max(LATENCIES_PER_SEGMENT * pace.latency()) * rate) as u64
+        });
         // Workers that end together need no more than their share of everything that is still to come. Until a claim
         // has ended, more workers may follow, and need a share, too.
         let sharers = if pace.rate.is_none() {
@@ -100,16 +101,39 @@ impl SegmentOptions {
             workers
         };
         let min_worthwhile = pace.min_worthwhile_size(rate).min(remaining / sharers);
-        half_share
+        // One connection needs one response.
+        let max_size = if connections == 1 {
+            u64::MAX
+        } else {
+            self.max_size
+        };
+        share
             .min(max_for_duration)
-            .min(unclaimed.div_ceil(workers))
             .max(min_worthwhile)
-            .clamp(self.min_size, self.max_size.max(self.min_size))
+            .clamp(self.min_size(pace), max_size.max(self.min_size))
+    }
+
+    /// The part of the first response that its connection fetches. On a long path the others get the rest, and begin at once.
+    pub(super) fn first_share(&self, pace: &ConnectionPace, remaining: u64) -> u64 {
+        match pace.is_long_path && self.fixed_size.is_none() {
+            true => remaining
+                .div_ceil(self.connections.max(1) as u64)
+                .max(self.min_size(pace)),
+            false => u64::MAX,
+        }
+    }
+
+    /// The least size of claims. On a long path shares may be smaller: a connection is slow at first, and many are not.
+    fn min_size(&self, pace: &ConnectionPace) -> u64 {
+        match pace.is_long_path {
+            true => self.min_size.min(2 * self.min_takeover),
+            false => self.min_size,
+        }
     }
 
     /// The whole of a gap that is hardly more than the least size, so that no tiny rest is left; else 0.
-    pub(super) fn whole_gap_if_small(&self, gap: u64) -> u64 {
-        if self.fixed_size.is_none() && gap < self.min_size.saturating_mul(2) {
+    pub(super) fn whole_gap_if_small(&self, pace: &ConnectionPace, gap: u64) -> u64 {
+        if self.fixed_size.is_none() && gap < self.min_size(pace).saturating_mul(2) {
             gap
         } else {
             0
@@ -124,6 +148,8 @@ pub(super) struct ConnectionPace {
     latency: Option<f64>,
     /// Bytes a second of one connection, once its response has begun.
     rate: Option<f64>,
+    /// Whether the path is so long that a connection needs time to come up to speed, and that each request costs some.
+    pub(super) is_long_path: bool,
     /// Whether that is the rate of the claiming worker, and not of all.
     is_of_claimer: bool,
 }
@@ -204,14 +230,6 @@ mod tests {
         assert_eq!(size(&pace, None), 64 * MIB);
         assert_eq!(size(&pace, Some(8.0 * MIB as f64)), 16 * MIB);
         assert_eq!(size(&pace, Some(1000.0)), options.min_size);
-        let fixed = SegmentOptions {
-            fixed_connections: true,
-            ..options
-        };
-        assert_eq!(
-            fixed.size(&pace, Some(1000.0), 4096 * MIB, 4096 * MIB, 4),
-            64 * MIB
-        );
         pace.claim_finished(8 * MIB, Some(Duration::from_secs(1)));
         pace.response_took(Duration::from_millis(125));
         assert_eq!(size(&pace, pace.rate()), 32 * MIB);

@@ -4,11 +4,26 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::segment_size::{ConnectionPace, SegmentOptions};
-use super::{ActiveClaim, ClaimId};
+use super::{ActiveClaim, ClaimId, CombinedRate};
 
 /// The least gain of a take-over, in seconds, beyond the latency of the request: a take-over throws away a
 /// connection and the bytes in flight on it.
 const MIN_GAIN_SECONDS: f64 = 0.02;
+
+/// A connection comes up to speed for so many latencies.
+pub(super) const SLOW_START_LATENCIES: f64 = 8.0;
+
+/// The same for a response of an origin that lets all of them begin slowly.
+const YOUNG_SECONDS: f64 = 1.5;
+
+/// Where the link is full, the connections that are left become so many times as fast when others end.
+const FULL_LINK_LENIENCY: f64 = 2.0;
+
+/// Fewer connections than these may not suffice to fill a link.
+const MIN_SHARERS: usize = 4;
+
+/// Nothing is known of a connection for so many latencies.
+const YOUNG_LATENCIES: f64 = 2.0;
 
 /// A connection counts as silent after this long without a byte, plus [`SILENT_LATENCIES`]: a second hiccup
 /// is common, and the stall timeout proper is much longer.
@@ -16,6 +31,12 @@ const SILENT_SECONDS: f64 = 1.0;
 
 /// See [`SILENT_SECONDS`].
 const SILENT_LATENCIES: f64 = 4.0;
+
+/// A connection has begun when it has delivered so many bytes.
+const MIN_BEGUN: u64 = 64 << 10;
+
+/// A connection that has begun counts as silent after so long, plus twice its longest pause and a latency, if that is sooner.
+const MIN_PAUSE_SECONDS: f64 = 0.2;
 
 /// A connection with less than this share of the rate of the others trickles.
 const TRICKLE_SHARE: f64 = 0.01;
@@ -44,15 +65,27 @@ pub(super) fn best_takeover(
     held: &[ActiveClaim],
     options: &SegmentOptions,
     pace: &ConnectionPace,
+    total: &CombinedRate,
     now: Duration,
     may_fetch: impl Fn(Range<u64>) -> bool,
 ) -> Option<TakeoverSplit> {
-    let total_rate = held.iter().filter_map(|claim| claim.rate(now)).sum();
+    let rates = held.iter().filter_map(|claim| claim.rate(now));
+    let (count, total_rate) = rates.fold((0u32, 0.0), |(count, sum), rate| (count + 1, sum + rate));
+    let mean_rate = total_rate / f64::from(count.max(1));
     let may_split = options.allows_splitting(total_rate);
+    let rest: u64 = held.iter().map(|claim| claim.end - claim.reserved).sum();
+    let is_full = held.len() >= MIN_SHARERS && total.is_full();
+    let leniency = if is_full { FULL_LINK_LENIENCY } else { 1.0 };
+    let even_end = rest as f64 / total_rate.max(1.0);
     let takeovers = held.iter().filter_map(|claim| {
         let takeover = take_all_of_silent(claim, pace, now).or_else(|| {
-            let split = may_split.then(|| split_slow(claim, pace, now))?;
-            split.filter(|takeover| claim.end - takeover.from >= options.min_takeover)
+            let split = may_split.then(|| split_slow(claim, pace, mean_rate, now))?;
+            let own_end = (claim.end - claim.reserved) as f64
+                / (leniency * claim.rate(now).unwrap_or(0.0).max(1.0));
+            split.filter(|takeover| {
+                claim.end - takeover.from >= options.min_takeover
+                    && (!is_full || own_end > even_end + 2.0 * pace.latency())
+            })
         });
         takeover.filter(|takeover| may_fetch(takeover.from..claim.end))
     });
@@ -67,7 +100,14 @@ fn take_all_of_silent(
 ) -> Option<TakeoverSplit> {
     let silence = now.saturating_sub(claim.last_bytes_at).as_secs_f64();
     let rest = claim.end - claim.reserved;
-    let silent = silence > max_silence(claim, pace) || is_trickling(claim, pace, now);
+    let has_begun = claim.response_at.is_some() && claim.reserved - claim.start >= MIN_BEGUN;
+    let max_pause = MIN_PAUSE_SECONDS
+        + 2.0
+            * (pace.latency() + claim.longest_pause.as_secs_f64())
+            * 2f64.powi(i32::try_from(claim.silent_predecessors).unwrap_or(i32::MAX));
+    let silent = silence > max_silence(claim, pace)
+        || has_begun && silence > max_pause
+        || is_trickling(claim, pace, now);
     (rest > 0 && silent).then_some(TakeoverSplit {
         victim: claim.id,
         from: claim.reserved,
@@ -76,24 +116,36 @@ fn take_all_of_silent(
     })
 }
 
-/// Takes a part of a slow worker's remaining bytes, so that both end together.
-fn split_slow(claim: &ActiveClaim, pace: &ConnectionPace, now: Duration) -> Option<TakeoverSplit> {
-    let rest = claim.end - claim.reserved;
-    if rest == 0 {
+/// Takes a part of a slow worker's remaining bytes, so that both end together. A connection that has only just begun is not slow: it has
+/// not come up to speed.
+fn split_slow(
+    claim: &ActiveClaim,
+    pace: &ConnectionPace,
+    mean_rate: f64,
+    now: Duration,
+) -> Option<TakeoverSplit> {
+    let rest = (claim.end - claim.reserved) as f64;
+    let delay = pace.latency();
+    let age = now.saturating_sub(claim.response_at?).as_secs_f64();
+    let own_rate = claim.rate(now)?;
+    let is_young = age < YOUNG_SECONDS.max(SLOW_START_LATENCIES * delay);
+    let slow = if is_young {
+        own_rate.max(mean_rate)
+    } else {
+        own_rate
+    };
+    let fast = pace.expected_rate(slow).max(mean_rate);
+    if rest <= 0.0 || slow <= 0.0 || age < YOUNG_LATENCIES * delay {
         return None;
     }
-    let slow = claim.rate(now)?;
-    let fast = pace.expected_rate(slow);
-    if slow <= 0.0 || fast <= 0.0 {
-        return None;
-    }
-    let kept = rest as f64 * slow / (slow + fast);
-    let taken = rest as f64 - kept;
-    let gain = rest as f64 / slow - (kept / slow).max(pace.latency() + taken / fast);
-    let from = claim.end - bytes_floor(taken).min(rest);
-    (gain > pace.latency() + MIN_GAIN_SECONDS).then_some(TakeoverSplit {
+    // The other one begins so much later.
+    let both_take = (rest + fast * delay) / (slow + fast);
+    let taken = fast * (both_take - delay);
+    let gain = rest / slow - both_take;
+    let pays = gain > delay + MIN_GAIN_SECONDS && both_take > 2.0 * delay;
+    pays.then_some(TakeoverSplit {
         victim: claim.id,
-        from,
+        from: claim.end - bytes_floor(taken).min(claim.end - claim.reserved),
         gain,
     })
 }

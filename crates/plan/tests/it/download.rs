@@ -84,27 +84,52 @@ impl<'a> SimulatedDownload<'a> {
         length: u64,
         control: ConnectionControlOptions,
     ) -> Self {
-        let options = SegmentOptions {
-            connections: control.max,
-            ..SegmentOptions::default()
-        };
-        Self::with(link, length, control, options)
+        Self::with(link, length, control, Self::segment_options(control), None)
     }
 
-    pub(crate) fn with(
+    /// The same where the round trip is known, as a job knows it from its first connection.
+    pub(crate) fn with_known_round_trip(
+        link: &'a dyn SimulatedLink,
+        length: u64,
+        control: ConnectionControlOptions,
+    ) -> Self {
+        let round_trip = Some(link.latency());
+        Self::with(
+            link,
+            length,
+            control,
+            Self::segment_options(control),
+            round_trip,
+        )
+    }
+
+    fn segment_options(control: ConnectionControlOptions) -> SegmentOptions {
+        SegmentOptions {
+            connections: control.max,
+            ..SegmentOptions::default()
+        }
+    }
+
+    fn with(
         link: &'a dyn SimulatedLink,
         length: u64,
         control: ConnectionControlOptions,
         options: SegmentOptions,
+        round_trip: Option<Duration>,
     ) -> Self {
         let nothing = RangeSet::new();
         let first = SegmentPlan::first_range(&options, &nothing, None);
         let mut plan = SegmentPlan::new(length, &nothing, options);
+        let mut control = ConnectionControl::new(control);
+        if let Some(round_trip) = round_trip {
+            plan.set_round_trip(round_trip);
+            control.on_first_response(length, round_trip, Duration::ZERO);
+        }
         let adopted = plan.claim_first_response(first, Duration::ZERO);
         Self {
             link,
             plan,
-            control: ConnectionControl::new(control),
+            control,
             workers: adopted
                 .map(|claim| SimulatedWorker::new(0, claim, Duration::ZERO, Duration::ZERO))
                 .into_iter()

@@ -15,7 +15,6 @@ fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
         fixed_size: fixed,
         connections,
         rate_limit: None,
-        fixed_connections: false,
     }
 }
 

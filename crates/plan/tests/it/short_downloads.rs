@@ -91,18 +91,19 @@ fn own_time(link: &CappedLink, length: u64) -> f64 {
         .as_secs_f64()
 }
 
-/// 50 ms and 4 MiB/s a connection: 128 MiB take 2.1 s at least, and hardly more when the number is told.
+/// 50 ms and 4 MiB/s a connection: 128 MiB take 2.1 s at least, and no longer when no number is told.
 #[test]
-fn the_ramp_on_a_long_link_that_limits_each_connection() {
+fn on_a_long_path_all_connections_open_at_once() {
     let link = CappedLink {
         latency: Duration::from_millis(50),
         rate: 4.0 * MIB,
         ..CappedLink::default()
     };
-    let told = SimulatedDownload::new(&link, mib(128.0), fixed(16)).run();
-    assert!(told.time <= Duration::from_millis(2280), "{told:?}");
-    assert!(told.requests <= 36, "{told:?}");
-    assert!(own_time(&link, mib(128.0)) <= 2.55);
+    for options in [fixed(16), ConnectionControlOptions::default()] {
+        let outcome = SimulatedDownload::with_known_round_trip(&link, mib(128.0), options).run();
+        assert!(outcome.time <= Duration::from_millis(2280), "{outcome:?}");
+        assert!(outcome.requests <= 26, "{outcome:?}");
+    }
 }
 
 /// A clear gain ends a window early, and a number that pays nothing is still tried only once.

@@ -182,3 +182,54 @@ fn a19_a_trickling_worker_loses_its_remaining_bytes_and_one_that_pauses_for_a_se
     let takeover = claim_of_idle_worker_during_trickle(3).unwrap();
     assert!(takeover.range.start < 100 && takeover.range.end == 1 << 20);
 }
+
+/// Two connections on a long path: each has an even share, and the second one's response has only just begun.
+#[test]
+fn a_response_that_has_only_just_begun_is_not_taken_over() {
+    let options = SegmentOptions {
+        connections: 2,
+        ..SegmentOptions::default()
+    };
+    let mut plan = SegmentPlan::new(64 << 20, &RangeSet::new(), options);
+    plan.set_round_trip(Duration::from_millis(100));
+    let first = plan
+        .claim_first_response(0..64 << 20, Duration::ZERO)
+        .unwrap();
+    let second = plan.claim(Duration::from_millis(1900)).unwrap();
+    assert_eq!(
+        (first.range.clone(), second.range.clone()),
+        (0..32 << 20, 32 << 20..64 << 20)
+    );
+    plan.reserve(first.id, 16 << 20, Duration::from_secs(2));
+    plan.response_started(second.id, Duration::from_secs(2));
+    // By what it has brought so far the second one is slow, and would lose nearly everything.
+    plan.reserve(second.id, 100, Duration::from_millis(2100));
+    let taken = plan.claim(Duration::from_millis(2100)).unwrap();
+    assert_eq!(taken.taken_from.unwrap().victim, first.id);
+    // A little later it counts as one of the others, and loses half.
+    let taken = plan.claim(Duration::from_millis(2250)).unwrap();
+    assert_eq!(taken.taken_from.unwrap().victim, second.id);
+    assert!(taken.range.start >= 44 << 20, "{taken:?}");
+}
+
+/// A connection that has begun and pauses for longer than ever loses its rest sooner than one that has not begun.
+#[test]
+fn a_connection_that_has_begun_may_pause_twice_as_long_as_it_did() {
+    let plan = |bytes| {
+        let options = SegmentOptions {
+            fixed_size: Some(4 << 20),
+            ..SegmentOptions::default()
+        };
+        let mut plan = SegmentPlan::new(4 << 20, &RangeSet::new(), options);
+        let claim = plan.claim(Duration::ZERO).unwrap();
+        plan.response_started(claim.id, Duration::from_millis(10));
+        plan.reserve(claim.id, bytes, Duration::from_millis(20));
+        plan.reserve(claim.id, bytes, Duration::from_millis(120));
+        plan
+    };
+    let silent_for = |ms: u64| Duration::from_millis(120 + ms);
+    assert!(!plan(1 << 20).has_work(silent_for(380)));
+    assert!(plan(1 << 20).has_work(silent_for(450)));
+    assert!(!plan(100).has_work(silent_for(900)));
+    assert!(plan(100).has_work(silent_for(1100)));
+}

@@ -16,7 +16,7 @@ use super::host_limits::HostLimits;
 use super::reserved_names::ReservedNames;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
-use crate::options::{ConnectionCount, DownloadJob, ExistingFilePolicy, GetOptions};
+use crate::options::{DownloadJob, ExistingFilePolicy, GetOptions};
 
 /// How often a running job reports its progress: smooth for an eye, nothing for a processor.
 pub(super) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -85,14 +85,15 @@ impl EngineState {
         SegmentOptions {
             min_size: options.min_segment_size.unwrap_or(defaults.min_size),
             min_takeover: options.min_segment_size.unwrap_or(defaults.min_takeover),
-            first_request: options
-                .segment_size
-                .unwrap_or_else(|| at_least(defaults.first_request)),
+            first_request: options.segment_size.unwrap_or_else(|| match connections {
+                // One response brings all.
+                1 => u64::MAX,
+                _ => at_least(defaults.first_request),
+            }),
             max_size: at_least(defaults.max_size),
             fixed_size: options.segment_size,
             connections,
             rate_limit: self.client.connector().rate_limit(),
-            fixed_connections: matches!(options.connections, ConnectionCount::Fixed(_)),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_net::FetchResponse;
+use haul_net::{FetchResponse, RequestTimings};
 use haul_plan::{
     ConnectionControl, ConnectionRefusal, FailureContext, ProgressSample, RecoveryAction,
     RequestFailure,
@@ -103,6 +103,9 @@ impl SegmentCoordinator<'_> {
     }
 
     async fn run_workers(&mut self, first: WorkerConnection) -> Result<SegmentedEnd, GetError> {
+        if let Some((response, _)) = &first.response {
+            self.on_first_response(round_trip(&response.timings));
+        }
         let mut first = Some(first);
         loop {
             self.pieces.start_round(&self.shared.table());
@@ -117,6 +120,16 @@ impl SegmentCoordinator<'_> {
                 return Ok(end);
             }
         }
+    }
+
+    /// The first response has begun: the plan and the control learn how long the path is.
+    fn on_first_response(&mut self, round_trip: Duration) {
+        let mut table = self.shared.table();
+        table.plan.set_round_trip(round_trip);
+        let remaining = table.plan.remaining();
+        drop(table);
+        let now = self.shared.now();
+        self.control.on_first_response(remaining, round_trip, now);
     }
 
     /// Starts workers up to the target, as far as there is work for them.
@@ -500,4 +513,12 @@ impl SegmentCoordinator<'_> {
     fn local(&self, action: &'static str, source: std::io::Error) -> GetError {
         GetError::local(action, self.shared.path.clone(), source)
     }
+}
+
+/// How long a round trip takes at most: to connect, or to answer where that was sooner or the connection was there already.
+fn round_trip(timings: &RequestTimings) -> Duration {
+    let connect = Some(timings.connect).filter(|connect| !timings.reused && !connect.is_zero());
+    connect.map_or(timings.first_byte, |connect| {
+        connect.min(timings.first_byte)
+    })
 }
