@@ -25,7 +25,8 @@ async fn c6_a_stop_leaves_complete_files_and_nothing_else() {
         .download(names.map(|name| origin.url(&format!("/{name}"))))
         .await;
     let done = run.summary.done;
-    assert!((100..=250).contains(&done), "{done} done");
+    // The 200 before it and those that are requested beside it, up to 128 at once, may be done.
+    assert!((100..=328).contains(&done), "{done} done");
     assert_eq!((run.summary.failed, run.rows.len() as u64), (0, done));
     assert_eq!(case.listing().len() as u64, done);
     for row in &run.rows {
