@@ -41,6 +41,15 @@ pub struct RequestTimings {
     pub reused: bool,
 }
 
+impl RequestTimings {
+    /// How long a round trip takes at most: the time to connect, or to respond where that was sooner or nothing was connected.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        let connect = Some(self.connect).filter(|connect| !self.reused && !connect.is_zero());
+        connect.map_or(self.first_byte, |connect| connect.min(self.first_byte))
+    }
+}
+
 /// A response: its head, and the body on its way. Dropped before the end of the body, it closes its HTTP/1.1 connection, or
 /// resets its HTTP/2 stream.
 ///

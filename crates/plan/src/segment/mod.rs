@@ -133,7 +133,7 @@ impl ActiveClaim {
 
 /// How fast all connections are together, and were at best.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct CombinedRate {
+struct CombinedRate {
     /// When the present window began, and the bytes in it.
     begin: Duration,
     bytes: u64,

@@ -75,16 +75,17 @@ pub(super) fn best_takeover(
     let may_split = options.allows_splitting(total_rate);
     let rest: u64 = held.iter().map(|claim| claim.end - claim.reserved).sum();
     let is_full = held.len() >= MIN_SHARERS && total.is_full();
-    let leniency = if is_full { FULL_LINK_LENIENCY } else { 1.0 };
     let even_end = rest as f64 / total_rate.max(1.0);
     let takeovers = held.iter().filter_map(|claim| {
         let takeover = take_all_of_silent(claim, pace, now).or_else(|| {
             let split = may_split.then(|| split_slow(claim, pace, mean_rate, now))?;
-            let own_end = (claim.end - claim.reserved) as f64
-                / (leniency * claim.rate(now).unwrap_or(0.0).max(1.0));
+            let ends_in_time = || {
+                let faster = FULL_LINK_LENIENCY * claim.rate(now).unwrap_or(0.0);
+                let own_end = (claim.end - claim.reserved) as f64 / faster.max(1.0);
+                own_end <= even_end + 2.0 * pace.latency()
+            };
             split.filter(|takeover| {
-                claim.end - takeover.from >= options.min_takeover
-                    && (!is_full || own_end > even_end + 2.0 * pace.latency())
+                claim.end - takeover.from >= options.min_takeover && !(is_full && ends_in_time())
             })
         });
         takeover.filter(|takeover| may_fetch(takeover.from..claim.end))
@@ -102,9 +103,7 @@ fn take_all_of_silent(
     let rest = claim.end - claim.reserved;
     let has_begun = claim.response_at.is_some() && claim.reserved - claim.start >= MIN_BEGUN;
     let max_pause = MIN_PAUSE_SECONDS
-        + 2.0
-            * (pace.latency() + claim.longest_pause.as_secs_f64())
-            * 2f64.powi(i32::try_from(claim.silent_predecessors).unwrap_or(i32::MAX));
+        + 2.0 * (pace.latency() + claim.longest_pause.as_secs_f64()) * patience(claim);
     let silent = silence > max_silence(claim, pace)
         || has_begun && silence > max_pause
         || is_trickling(claim, pace, now);
@@ -166,8 +165,12 @@ fn is_trickling(claim: &ActiveClaim, pace: &ConnectionPace, now: Duration) -> bo
 /// as long: where an origin takes longer than any estimate to respond, idle workers that take the rest from
 /// each other for ever would keep it from ever being fetched.
 fn max_silence(claim: &ActiveClaim, pace: &ConnectionPace) -> f64 {
-    let doublings = i32::try_from(claim.silent_predecessors).unwrap_or(i32::MAX);
-    (SILENT_SECONDS + SILENT_LATENCIES * pace.latency()) * 2f64.powi(doublings)
+    (SILENT_SECONDS + SILENT_LATENCIES * pace.latency()) * patience(claim)
+}
+
+/// How many times as long as usual a worker may be silent.
+fn patience(claim: &ActiveClaim) -> f64 {
+    2f64.powi(i32::try_from(claim.silent_predecessors).unwrap_or(i32::MAX))
 }
 
 #[expect(

@@ -106,6 +106,35 @@ fn on_a_long_path_all_connections_open_at_once() {
     }
 }
 
+/// All at once meets a limit with many requests in one moment: they show the limit, and it is seldom tried again.
+#[test]
+fn a17_a18_an_origin_that_allows_few_connections_gets_few_on_a_long_path_too() {
+    let link = CappedLink {
+        latency: Duration::from_millis(50),
+        rate: 4.0 * MIB,
+        ..CappedLink::default()
+    };
+    let refuses = CappedLink {
+        max_connections: 4,
+        ..link.clone()
+    };
+    let responds_503 = CappedLink {
+        max_responses: 4,
+        ..link
+    };
+    for link in [refuses, responds_503] {
+        let run =
+            |options| SimulatedDownload::with_known_round_trip(&link, mib(256.0), options).run();
+        let (told, untold) = (run(fixed(4)), run(ConnectionControlOptions::default()));
+        assert_eq!(untold.settled, 4, "{untold:?}");
+        assert!(
+            untold.time <= told.time.mul_f64(1.10),
+            "{untold:?} {told:?}"
+        );
+        assert!(untold.refusals <= 14, "{untold:?}");
+    }
+}
+
 /// A clear gain ends a window early, and a number that pays nothing is still tried only once.
 #[test]
 fn a_short_ramp_opens_no_connection_where_it_does_not_pay() {

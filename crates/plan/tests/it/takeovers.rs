@@ -233,3 +233,38 @@ fn a_connection_that_has_begun_may_pause_twice_as_long_as_it_did() {
     assert!(!plan(100).has_work(silent_for(900)));
     assert!(plan(100).has_work(silent_for(1100)));
 }
+
+/// Five connections fill a link, and one of them brings less than the others. An idle worker would only share the link with them, until most
+/// of them have ended.
+#[test]
+fn a_full_link_is_not_divided_further_before_most_connections_have_ended() {
+    let options = SegmentOptions {
+        connections: 5,
+        ..SegmentOptions::default()
+    };
+    let mut plan = SegmentPlan::new(20 << 20, &RangeSet::new(), options);
+    plan.set_round_trip(Duration::from_millis(50));
+    let claims: Vec<Claim> = (0..5)
+        .map(|_| plan.claim(Duration::ZERO).unwrap())
+        .collect();
+    assert_eq!(plan.unclaimed(), 0);
+    for claim in &claims {
+        plan.response_started(claim.id, Duration::from_millis(50));
+    }
+    let mut now = Duration::from_millis(50);
+    while now < Duration::from_secs(3) {
+        now += Duration::from_millis(50);
+        for (claim, rate) in claims.iter().zip([14, 20, 20, 20, 20]) {
+            let granted = plan.reserve(claim.id, (rate << 20) / 400, now);
+            plan.mark_written(claim.id, granted);
+        }
+    }
+    assert!(!plan.has_work(now));
+    for claim in &claims[1..3] {
+        let granted = plan.reserve(claim.id, u64::MAX, now);
+        plan.mark_written(claim.id, granted);
+        plan.release(claim.id);
+    }
+    let taken = plan.claim(now).unwrap();
+    assert_eq!(taken.taken_from.unwrap().victim, claims[0].id);
+}

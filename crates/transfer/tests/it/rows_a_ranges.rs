@@ -416,3 +416,16 @@ async fn the_limit_of_one_connection_holds_and_the_checksum_is_reported() {
     assert_eq!(origin.connection_count(), 1);
     assert_eq!(run.outcome().connections, 1);
 }
+
+/// A file of more than the usual first request: over one connection a further request would only be a pause.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_sends_one_request() {
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(1);
+    case.options.segment_size = None;
+    let content = ResourceContent::random(3, 20 << 20);
+    let (run, origin) = case.run(OriginResource::new(content.clone())).await;
+    assert_eq!(run.outcome().connections, 1);
+    case.assert_file(&content);
+    assert_eq!(origin.requests().len(), 1);
+}

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_net::{FetchResponse, RequestTimings};
+use haul_net::FetchResponse;
 use haul_plan::{
     ConnectionControl, ConnectionRefusal, FailureContext, ProgressSample, RecoveryAction,
     RequestFailure,
@@ -104,7 +104,7 @@ impl SegmentCoordinator<'_> {
 
     async fn run_workers(&mut self, first: WorkerConnection) -> Result<SegmentedEnd, GetError> {
         if let Some((response, _)) = &first.response {
-            self.on_first_response(round_trip(&response.timings));
+            self.on_first_response(response.timings.round_trip());
         }
         let mut first = Some(first);
         loop {
@@ -513,12 +513,4 @@ impl SegmentCoordinator<'_> {
     fn local(&self, action: &'static str, source: std::io::Error) -> GetError {
         GetError::local(action, self.shared.path.clone(), source)
     }
-}
-
-/// How long a round trip takes at most: to connect, or to answer where that was sooner or the connection was there already.
-fn round_trip(timings: &RequestTimings) -> Duration {
-    let connect = Some(timings.connect).filter(|connect| !timings.reused && !connect.is_zero());
-    connect.map_or(timings.first_byte, |connect| {
-        connect.min(timings.first_byte)
-    })
 }
