@@ -1,7 +1,9 @@
 //! One request: what the caller wants, how one hop of its redirect chain is routed, and which connections can carry it.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, Method};
 use url::Url;
@@ -38,6 +40,18 @@ pub struct FetchRequest<'a> {
     pub may_multiplex: bool,
     /// Whether another peer may send the same. Then the head of the response is not waited for longer than a body that is silent.
     pub is_replaceable: bool,
+    /// Is called when a connection was made for the request.
+    pub on_connected: Option<ConnectObserver<'a>>,
+}
+
+/// A function that learns how long a connection took, which is about a round trip: the time until TCP, and a proxy, were ready.
+#[derive(Clone, Copy)]
+pub struct ConnectObserver<'a>(pub &'a (dyn Fn(Duration) + Sync));
+
+impl fmt::Debug for ConnectObserver<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ConnectObserver")
+    }
 }
 
 impl<'a> FetchRequest<'a> {
@@ -54,6 +68,7 @@ impl<'a> FetchRequest<'a> {
             body: RequestBody::Empty,
             may_multiplex: false,
             is_replaceable: false,
+            on_connected: None,
         }
     }
 

@@ -88,7 +88,10 @@ pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use error_page::{DOCUMENT_BEGINNING, begins_other_document, is_page_for_name, may_be_page};
 pub use folder_listing::{FOLDER_LISTING_LINK, is_folder_listing};
 pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
-pub use http_version::{AlpnOffer, HttpVersionChoice};
+pub use http_version::{
+    AlpnOffer, HttpVersionChoice, REQUESTS_PER_NEW_CONNECTION, STREAMS_BEFORE_NEXT_CONNECTION,
+    http2_connections,
+};
 pub use ipv6_zone::{
     join_from_peer, split_zone, split_zone_of_host, split_zone_text, with_zone, zone_of_url,
 };

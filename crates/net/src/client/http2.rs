@@ -118,7 +118,7 @@ impl Client {
         host: &Http2Host,
         reservation: ConnectionReservation,
     ) -> Result<ConnectOutcome, Error> {
-        match self.negotiate(request).await {
+        match self.negotiate(request, host).await {
             Ok(NegotiatedConnection::Http2(connection, stats)) => {
                 let lease = reservation.connected(connection);
                 if !self
@@ -144,9 +144,14 @@ impl Client {
     }
 
     /// Connects, and lets TLS agree on the protocol.
-    async fn negotiate(&self, request: &RoutedRequest<'_>) -> Result<NegotiatedConnection, Error> {
+    async fn negotiate(
+        &self,
+        request: &RoutedRequest<'_>,
+        host: &Http2Host,
+    ) -> Result<NegotiatedConnection, Error> {
         let alpn = self.state.config.http_version.alpn_offer(true);
         let stream = self.connect_stream(request).await?;
+        host.set_round_trip(stream.connect);
         let stream = self.start_tls(request, stream, alpn).await?;
         if !stream.stream.is_http2() {
             return Ok(NegotiatedConnection::Http1(stream));

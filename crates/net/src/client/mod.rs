@@ -28,7 +28,7 @@ use crate::error::{Error, Kind};
 use crate::http1::ConnectionPool;
 use crate::http2::Http2Pool;
 use crate::proxy::{Proxy, is_login_refusal};
-use crate::request::{FetchRequest, RoutedRequest};
+use crate::request::{ConnectObserver, FetchRequest, RoutedRequest};
 use crate::request_body::OutgoingBody;
 use crate::request_head::{RequestAuthorizations, build_request, secret_fields};
 use crate::request_target::{absolute_form, without_credentials};
@@ -292,13 +292,17 @@ impl Client {
         let (connector, url) = (&self.state.connector, request.url);
         let spreading = request.signer.map(|_| connector.spreading_addresses());
         let connector = spreading.as_ref().unwrap_or(connector);
-        match request.absolute_form_proxy() {
-            Some(proxy) => connector.connect_to_proxy(proxy, url).await,
+        let stream = match request.absolute_form_proxy() {
+            Some(proxy) => connector.connect_to_proxy(proxy, url).await?,
             None => {
                 let (target, proxies) = (request.target()?, request.proxy.as_slice());
-                connector.connect(&target, proxies, url).await
+                connector.connect(&target, proxies, url).await?
             }
+        };
+        if let Some(ConnectObserver(observe)) = request.fetch.on_connected {
+            observe(stream.connect);
         }
+        Ok(stream)
     }
 
     /// TLS with the origin.

@@ -1,21 +1,21 @@
 //! The HTTP/2 connections of one host, by which requests lease streams, and the choice between HTTP/2 and HTTP/1.1.
 //!
 //! While one request connects, all others for the host wait for it: each would otherwise make a connection of its own, for
-//! nothing. When the host turns out to speak HTTP/1.1 alone, or to be too near for HTTP/2 to pay, they go on at once, each over
+//! nothing. As soon as TCP has shown that the path is long, every second request that waits makes a connection, too, up to the number that
+//! such a path gets, and requests go to the connection with the fewest streams. When the host turns out to speak HTTP/1.1 alone, or to be too near for HTTP/2 to pay, they go on at once, each over
 //! a connection of its own. A failure to connect is the failure of all that waited.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
+use haul_plan::{REQUESTS_PER_NEW_CONNECTION, STREAMS_BEFORE_NEXT_CONNECTION, http2_connections};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::connection::Http2Connection;
 use crate::error::Error;
 use crate::http1::MAX_IDLE_TIME;
-
-/// Connections to a host. The second one is for peers that take few streams at once; HTTP/2 exists to avoid more.
-const MAX_CONNECTIONS: usize = 2;
 
 /// A stream limit that came from refusals is raised by one after this many times as many requests were accepted.
 const ACCEPTED_PER_LIMIT_RAISE: usize = 64;
@@ -33,19 +33,25 @@ struct Http2HostState {
     /// Whether requests use HTTP/1.1, each over a connection of its own.
     uses_http1: bool,
     connections: Vec<PooledHttp2Connection>,
-    /// How many connections there may be; fewer for a peer that refused another one.
+    /// How many connections there may be: few until the path is known to be long.
     max_connections: usize,
+    /// Whether the peer refused a connection beside others. Then there may be no more than it accepted.
+    has_refused_connection: bool,
     /// How many streams the peer was seen to take on a connection, if that is fewer than it says.
     stream_limit: usize,
     /// Requests that were not refused since `stream_limit` last changed.
     accepted: usize,
-    /// The connection that is being made.
-    pending: Option<PendingConnection>,
+    /// Connections that are being made.
+    connecting: usize,
+    /// The requests that wait for these find here that the last one has failed.
+    failure: ConnectFailure,
+    /// Requests that wait for a stream.
+    waiting: usize,
     next_id: u64,
 }
 
-/// A connection that is being made. The requests that wait for it find its failure here.
-type PendingConnection = Arc<OnceLock<Error>>;
+/// Why no connection could be made, for the requests that waited for one.
+type ConnectFailure = Arc<OnceLock<Error>>;
 
 #[derive(Debug)]
 struct PooledHttp2Connection {
@@ -69,7 +75,7 @@ pub(crate) enum StreamDecision {
 
 enum LeaseAttempt {
     Decided(StreamDecision),
-    Wait(Option<PendingConnection>),
+    Wait(ConnectFailure),
 }
 
 impl Http2Host {
@@ -77,10 +83,13 @@ impl Http2Host {
         let state = Http2HostState {
             uses_http1: false,
             connections: Vec::new(),
-            max_connections: MAX_CONNECTIONS,
+            max_connections: http2_connections(Duration::ZERO),
+            has_refused_connection: false,
             stream_limit: usize::MAX,
             accepted: 0,
-            pending: None,
+            connecting: 0,
+            failure: ConnectFailure::default(),
+            waiting: 0,
             next_id: 0,
         };
         Self {
@@ -94,22 +103,24 @@ impl Http2Host {
     /// # Errors
     /// Another request was making the connection for all, and failed.
     pub(crate) async fn lease(self: &Arc<Self>) -> Result<StreamDecision, Error> {
+        let mut waiting = None;
         loop {
             let mut changed = pin!(self.changed.notified());
             // Registered before the attempt, so that no change after it is missed.
             changed.as_mut().enable();
-            let pending = match self.try_lease() {
+            let failure = match self.try_lease(waiting.is_none()) {
                 LeaseAttempt::Decided(decision) => return Ok(decision),
-                LeaseAttempt::Wait(pending) => pending,
+                LeaseAttempt::Wait(failure) => failure,
             };
+            waiting.get_or_insert_with(|| WaitingRequest::new(self));
             changed.await;
-            if let Some(failure) = pending.as_ref().and_then(|pending| pending.get()) {
+            if let Some(failure) = failure.get() {
                 return Err(failure.clone());
             }
         }
     }
 
-    fn try_lease(self: &Arc<Self>) -> LeaseAttempt {
+    fn try_lease(self: &Arc<Self>, is_new: bool) -> LeaseAttempt {
         let mut closed = Vec::new();
         let mut state = self.lock();
         if state.uses_http1 {
@@ -124,16 +135,24 @@ impl Http2Host {
             let lease = StreamLease::new(Arc::clone(self), id, connection);
             return LeaseAttempt::Decided(StreamDecision::Send(lease));
         }
-        if state.pending.is_none() && state.connections.len() < state.max_connections {
-            let pending = PendingConnection::default();
-            state.pending = Some(Arc::clone(&pending));
-            let reservation = ConnectionReservation {
-                host: Arc::clone(self),
-                pending,
-            };
+        if state.needs_connection(is_new) {
+            state.connecting += 1;
+            let host = Arc::clone(self);
+            let reservation = ConnectionReservation { host };
             return LeaseAttempt::Decided(StreamDecision::Connect(reservation));
         }
-        LeaseAttempt::Wait(state.pending.clone())
+        LeaseAttempt::Wait(Arc::clone(&state.failure))
+    }
+
+    /// TCP took about a round trip to connect. Over a long path the requests that wait make more connections.
+    pub(crate) fn set_round_trip(&self, round_trip: Duration) {
+        let max_connections = http2_connections(round_trip);
+        let mut state = self.lock();
+        if !state.has_refused_connection && max_connections > state.max_connections {
+            state.max_connections = max_connections;
+            drop(state);
+            self.changed.notify_waiters();
+        }
     }
 
     /// From now on, each request goes over an HTTP/1.1 connection of its own. Running streams end as they would.
@@ -183,7 +202,7 @@ impl Http2Host {
     /// Whether nothing would be lost with the host but its choice of version.
     pub(super) fn has_no_connections(&self) -> bool {
         let state = self.lock();
-        state.connections.is_empty() && state.pending.is_none()
+        state.connections.is_empty() && state.connecting == 0
     }
 
     fn lock(&self) -> MutexGuard<'_, Http2HostState> {
@@ -201,18 +220,55 @@ impl Http2HostState {
         closed.extend(self.connections.extract_if(.., is_over));
     }
 
-    /// Adds a stream to a connection that has room.
+    /// Adds a stream to the connection with the fewest, if it has room.
     fn add_stream(&mut self) -> Option<(u64, Arc<Http2Connection>)> {
-        let limit = self.stream_limit;
-        let mut connections = self.connections.iter_mut();
-        let pooled = connections.find(|pooled| pooled.has_free_stream(limit))?;
+        let limit = self.stream_limit_now();
+        let connections = self.connections.iter_mut();
+        let free = connections.filter(|pooled| pooled.has_free_stream(limit));
+        let pooled = free.min_by_key(|pooled| pooled.active_streams)?;
         pooled.active_streams += 1;
         Some((pooled.id, Arc::clone(&pooled.connection)))
     }
 
     fn has_free_stream(&self) -> bool {
+        let limit = self.stream_limit_now();
         let mut connections = self.connections.iter();
-        connections.any(|pooled| pooled.has_free_stream(self.stream_limit))
+        connections.any(|pooled| pooled.has_free_stream(limit))
+    }
+
+    /// Streams that a connection may have now. Where there may be many connections, the first ones do not take the requests of those to come.
+    fn stream_limit_now(&self) -> usize {
+        let may_be_more = self.connecting > 0 || self.has_room_for_connection();
+        match self.has_many_connections() && may_be_more {
+            true => self.stream_limit.min(STREAMS_BEFORE_NEXT_CONNECTION),
+            false => self.stream_limit,
+        }
+    }
+
+    fn has_many_connections(&self) -> bool {
+        self.max_connections > http2_connections(Duration::ZERO)
+    }
+
+    fn has_room_for_connection(&self) -> bool {
+        self.connections.len() + self.connecting < self.max_connections
+    }
+
+    /// Whether the request that found no stream makes a connection. Otherwise it waits for one of those that are being made, or for a stream.
+    /// `is_new`: it is not counted among those that wait.
+    fn needs_connection(&self, is_new: bool) -> bool {
+        let requests = self.connecting + self.waiting + usize::from(is_new);
+        let will_get_stream = match self.has_many_connections() {
+            true => requests <= self.connecting * REQUESTS_PER_NEW_CONNECTION,
+            false => self.connecting > 0,
+        };
+        self.has_room_for_connection() && !will_get_stream
+    }
+
+    /// The peer refuses a connection beside those that there are, or that are being made.
+    fn refuse_connection(&mut self) {
+        let others = self.connections.len() + self.connecting.saturating_sub(1);
+        self.max_connections = self.max_connections.min(others).max(1);
+        self.has_refused_connection = true;
     }
 
     /// A request was not refused. A peer may take few streams for a while only, so now and then it is tried with one more.
@@ -232,11 +288,26 @@ impl PooledHttp2Connection {
     }
 }
 
+/// A request that waits for a stream.
+struct WaitingRequest<'a>(&'a Http2Host);
+
+impl<'a> WaitingRequest<'a> {
+    fn new(host: &'a Http2Host) -> Self {
+        host.lock().waiting += 1;
+        Self(host)
+    }
+}
+
+impl Drop for WaitingRequest<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+    }
+}
+
 /// The right, and the duty, of one request to make a connection that others wait for. Dropped, it passes to another request.
 #[derive(Debug)]
 pub(crate) struct ConnectionReservation {
     host: Arc<Http2Host>,
-    pending: PendingConnection,
 }
 
 impl ConnectionReservation {
@@ -247,7 +318,7 @@ impl ConnectionReservation {
         if state.connections.is_empty() {
             state.uses_http1 = true;
         } else {
-            state.max_connections = state.connections.len();
+            state.refuse_connection();
         }
     }
 
@@ -274,18 +345,18 @@ impl ConnectionReservation {
     /// for a stream: then this returns true. Else the error is that of all requests that wait.
     pub(crate) fn failed(self, error: &Error) -> bool {
         let mut state = self.host.lock();
-        if state.connections.is_empty() {
-            let _ = self.pending.set(error.clone());
+        if state.connections.is_empty() && state.connecting == 1 {
+            let _ = std::mem::take(&mut state.failure).set(error.clone());
             return false;
         }
-        state.max_connections = state.connections.len();
+        state.refuse_connection();
         true
     }
 }
 
 impl Drop for ConnectionReservation {
     fn drop(&mut self) {
-        self.host.lock().pending = None;
+        self.host.lock().connecting -= 1;
         self.host.changed.notify_waiters();
     }
 }

@@ -293,6 +293,75 @@ async fn a_connect_error_fails_all_requests_that_wait_for_the_connection() {
     );
 }
 
+/// A proxy that takes as long to connect as a long path does, and refuses all but so many connections: at once, before TLS with the
+/// origin has ended on the first one.
+async fn far_proxy(max_connections: usize) -> HttpProxy {
+    let connects = AtomicUsize::new(0);
+    HttpProxy::builder()
+        .rule(RequestMatcher::always(), move |_, reply| {
+            if connects.fetch_add(1, Ordering::Relaxed) < max_connections {
+                reply.delay = Duration::from_millis(20);
+            } else {
+                *reply = haul_lab::OriginResponse::empty(503);
+            }
+        })
+        .start()
+        .await
+}
+
+fn through(proxy: &HttpProxy, config: ClientConfig) -> Client {
+    client(ClientConfig {
+        proxy: ProxyRules::all(proxy.url().parse().unwrap()),
+        ..config
+    })
+}
+
+#[tokio::test]
+async fn requests_over_a_long_path_share_as_many_connections_as_they_need() {
+    let authority = CertificateAuthority::new();
+    let proxy = far_proxy(usize::MAX).await;
+    for (files, connections) in [(2, 1), (4, 2), (20, 10), (64, 32), (200, 32)] {
+        let origin = start_file_origin(&authority).await;
+        let client = through(&proxy, config(&authority, HttpVersionChoice::Http2));
+        for result in get_files(&client, &origin.url(""), files).await {
+            result.unwrap();
+        }
+        assert_eq!(origin.connection_count(), connections, "{files} files");
+    }
+}
+
+#[tokio::test]
+async fn a_far_host_that_refuses_further_connections_is_served_by_those_it_accepted() {
+    let authority = CertificateAuthority::new();
+    for accepted in [1, 3] {
+        let proxy = far_proxy(accepted).await;
+        let origin = start_file_origin(&authority).await;
+        let client = through(&proxy, config(&authority, HttpVersionChoice::Http2));
+        for result in get_files(&client, &origin.url(""), 64).await {
+            result.unwrap();
+        }
+        for result in get_files(&client, &origin.url(""), 64).await {
+            result.unwrap();
+        }
+        assert_eq!(origin.connection_count(), accepted);
+        assert_eq!(proxy.requests().len(), 32, "none is tried again");
+    }
+}
+
+#[tokio::test]
+async fn where_all_connections_over_a_long_path_fail_all_requests_do() {
+    let (authority, other) = (CertificateAuthority::new(), CertificateAuthority::new());
+    let proxy = far_proxy(usize::MAX).await;
+    let origin = start_file_origin(&authority).await;
+    let client = through(&proxy, config(&other, HttpVersionChoice::Http2));
+    let results = get_files(&client, &origin.url(""), 64).await;
+    assert_eq!(results.len(), 64);
+    for result in results {
+        let kind = Kind::Tls(TlsProblem::UnknownIssuer);
+        assert_eq!(*result.unwrap_err().kind(), kind);
+    }
+}
+
 #[tokio::test]
 async fn when_the_connecting_request_is_dropped_another_one_connects() {
     let authority = CertificateAuthority::new();

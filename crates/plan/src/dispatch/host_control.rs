@@ -14,13 +14,24 @@ use std::time::Duration;
 
 use super::host_refusals::{HostRefusalAction, HostRefusals};
 use super::rate_window::{RateWindow, WindowLength};
+use crate::connection_control::SHORT_ROUND_TRIP;
 
 /// The requests of every host before anything is measured: no more than a browser makes.
 pub(super) const INITIAL_REQUESTS: usize = 4;
 
+/// The requests that fill a long path, for each millisecond of its round trip. A link of some hundred Mbit/s carries as many files of 24 KB;
+/// more would overflow its queue, and what is lost there is sent again after a timeout.
+const REQUESTS_PER_MILLISECOND: usize = 3;
+
+/// A connection that took longer was sent for twice, which says nothing about the path.
+const MAX_ROUND_TRIP: Duration = Duration::from_secs(1);
+
 /// The factor of each step of the climb: from 4 to 128 in two steps, so that a link of long round trips is filled after few of
 /// them.
 const CLIMB_FACTOR: usize = 6;
+
+/// The same where the last step brought less than it could: what the requests share is nearly full, and many more would overflow its queue.
+const SHARED_CLIMB_FACTOR: usize = 2;
 
 /// The share of the hoped-for gain that a step of the climb must bring for the next one. At half of it, the
 /// middle between "nothing is shared" and "all is", a step of four would already be too large by half, and one of six by two
@@ -170,6 +181,19 @@ impl HostControl {
         }
     }
 
+    /// A connection took about a round trip. A climb over a long path would measure how connections come up to speed, in round trips for each
+    /// step: there the number that fills the path is used at once, and judged afterwards.
+    pub(super) fn on_connected(&mut self, round_trip: Duration, now: Duration) {
+        let is_at_start = matches!(self.phase, HostControlPhase::Climb { below: None });
+        let is_long_path = round_trip > SHORT_ROUND_TRIP && round_trip < MAX_ROUND_TRIP;
+        let milliseconds = usize::try_from(round_trip.as_millis()).unwrap_or(usize::MAX);
+        let number = milliseconds.saturating_mul(REQUESTS_PER_MILLISECOND);
+        let number = number.min(self.max);
+        if is_at_start && is_long_path && number > self.desired && !self.is_fixed {
+            self.hold(number, now);
+        }
+    }
+
     /// Goes to the highest number at once.
     pub(super) fn jump_to_max(&mut self, now: Duration) {
         if !self.is_fixed && self.desired < self.max {
@@ -285,7 +309,7 @@ impl HostControl {
             self.rate_per_slot = rate / self.target() as f64;
         }
         match self.phase {
-            HostControlPhase::Climb { below: None } => self.climb(now),
+            HostControlPhase::Climb { below: None } => self.climb(CLIMB_FACTOR, now),
             HostControlPhase::Climb { below: Some(below) } => self.judge_climb(below, now),
             HostControlPhase::Hold => self.consider_trial(now),
             HostControlPhase::Trial { before } => self.judge_trial(before, now),
@@ -297,7 +321,11 @@ impl HostControl {
         let gain = self.mean.rate / below.rate.max(1.0) - 1.0;
         let hoped_gain = target as f64 / below.requests.max(1) as f64 - 1.0;
         if gain >= CLIMB_GAIN_SHARE * hoped_gain {
-            self.climb(now);
+            let factor = match gain >= UNSHARED_RATE * hoped_gain {
+                true => CLIMB_FACTOR,
+                false => SHARED_CLIMB_FACTOR,
+            };
+            self.climb(factor, now);
         } else if self.mean.windows >= TRIAL_WINDOWS {
             self.hold(
                 if gain >= MIN_GAIN {
@@ -311,9 +339,9 @@ impl HostControl {
     }
 
     /// Takes the next step, or stays at the top.
-    fn climb(&mut self, now: Duration) {
+    fn climb(&mut self, factor: usize, now: Duration) {
         let target = self.target();
-        let next = target.saturating_mul(CLIMB_FACTOR).min(self.max);
+        let next = target.saturating_mul(factor).min(self.max);
         self.phase = HostControlPhase::Climb {
             below: Some(self.measured()),
         };

@@ -27,6 +27,17 @@ struct FinishedJobRun {
 }
 
 impl<T> JobDispatcher<T> {
+    /// A connection was made for the job, which took about a round trip. On a long path the host gets as many requests as fill it at once.
+    pub fn on_connected(&mut self, ticket: JobTicket, round_trip: Duration, now: Duration) {
+        let Some(host) = self.running_host(ticket) else {
+            return;
+        };
+        if let Some(control) = &mut self.hosts[host].control {
+            control.on_connected(round_trip, now);
+        }
+        self.update_list(host, false, now);
+    }
+
     /// The head of a response arrived, so the host works. `max_streams`: how many streams the host allows on the
     /// connection, if it multiplexes.
     pub fn on_response_head(

@@ -18,6 +18,8 @@ struct SimulatedServer {
     workers: Vec<Duration>,
     service: Duration,
     max_streams: Option<usize>,
+    /// What the dispatcher learns from a new connection.
+    round_trip: Option<Duration>,
     /// Every worker loses this share of its speed for each concurrent request.
     crowding: f64,
     bytes: u64,
@@ -31,6 +33,7 @@ impl SimulatedServer {
             workers: vec![Duration::ZERO; workers],
             service,
             max_streams: None,
+            round_trip: None,
             crowding: 0.0,
             bytes: 4096,
         }
@@ -60,6 +63,10 @@ impl SimulatedHosts for SimulatedServer {
 
     fn max_streams(&self) -> Option<usize> {
         self.max_streams
+    }
+
+    fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
     }
 }
 
@@ -142,6 +149,46 @@ fn a_link_of_50_ms_is_filled_within_a_few_round_trips() {
     assert_eq!(found.connections, found.max_of_one_host);
 }
 
+/// The first connection shows how long the path is, and all others begin then: no round trips are lost to a climb.
+#[test]
+fn a_long_path_is_filled_as_soon_as_its_round_trip_is_known() {
+    for (round_trip, number) in [(ms(10), 30), (ms(30), 90), (ms(100), 128), (ms(300), 128)] {
+        let server = || SimulatedServer {
+            handshake: 1,
+            round_trip: Some(round_trip),
+            ..SimulatedServer::new(round_trip, 1000, ms(1))
+        };
+        let options = JobDispatcherOptions::default();
+        let found = run(&mut server(), options, one_host(600));
+        let best = run(&mut server(), fixed(number), one_host(600));
+        assert_eq!(found.max_of_one_host, number, "{found:?}");
+        // One to learn it, and one for slots that hosts without a response do not get.
+        assert!(
+            found.time <= best.time + 2 * round_trip + ms(2),
+            "{:?} {:?}",
+            found.time,
+            best.time
+        );
+    }
+}
+
+/// A path that is shorter, a connection that was sent for twice, and numbers that are the user's change nothing.
+#[test]
+fn other_round_trips_leave_the_number_to_the_climb() {
+    let most = |options, round_trip| {
+        let mut server = SimulatedServer {
+            round_trip: Some(round_trip),
+            ..SimulatedServer::new(round_trip, 4, ms(10))
+        };
+        run(&mut server, options, one_host(40)).max_of_one_host
+    };
+    for round_trip in [ms(2), ms(1010)] {
+        assert!(most(JobDispatcherOptions::default(), round_trip) <= 24);
+    }
+    assert_eq!(most(JobDispatcherOptions::default(), ms(100)), 40);
+    assert_eq!(most(fixed(3), ms(100)), 3);
+}
+
 #[test]
 fn a_host_that_multiplexes_gets_its_number_of_streams_at_once() {
     let server = || SimulatedServer {
@@ -183,6 +230,7 @@ fn c8_many_requests_at_once_are_obeyed_and_do_not_collapse() {
 /// Takes so many requests at once, and responds 429 to the others.
 struct LimitingServer {
     max_requests: usize,
+    round_trip: Option<Duration>,
     /// When the requests at work end.
     busy_until: Vec<Duration>,
 }
@@ -200,20 +248,28 @@ impl SimulatedHosts for LimitingServer {
             bytes: 4096,
         }
     }
+
+    fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
+    }
 }
 
 #[test]
 fn an_origin_that_responds_429_beyond_four_at_once_gets_four() {
-    for options in [JobDispatcherOptions::default(), fixed(16)] {
+    let default = JobDispatcherOptions::default();
+    for (options, round_trip) in [(default, None), (fixed(16), None), (default, Some(ms(20)))] {
         let mut server = LimitingServer {
             max_requests: 4,
+            round_trip,
             busy_until: Vec::new(),
         };
         let outcome = run(&mut server, options, one_host(4_000));
         assert_eq!(outcome.done, 4_000);
         // Four at once take forty seconds.
         assert!(outcome.time < ms(42_000), "{outcome:?}");
-        assert!(outcome.refusals < 60, "{}", outcome.refusals);
+        // At once, a long path gets sixty.
+        let at_once = round_trip.map_or(0, |_| 56);
+        assert!(outcome.refusals < 60 + at_once, "{}", outcome.refusals);
     }
 }
 

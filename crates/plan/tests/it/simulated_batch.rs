@@ -61,6 +61,11 @@ pub(crate) trait SimulatedHosts {
     fn max_streams(&self) -> Option<usize> {
         None
     }
+
+    /// How long TCP takes to connect, where the dispatcher learns it.
+    fn round_trip(&self) -> Option<Duration> {
+        None
+    }
 }
 
 impl<F: FnMut(SimulatedRequest) -> SimulatedResult> SimulatedHosts for F {
@@ -80,6 +85,7 @@ pub(crate) struct SimulatedJob {
 /// An event of a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum SimulatedJobEvent {
+    Connected,
     Head,
     Large,
     End,
@@ -366,6 +372,9 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
             self.events
                 .push(Reverse((self.now + after, self.next_run, event)));
         };
+        if let Some(round_trip) = self.simulated_hosts.round_trip().filter(|_| cold) {
+            at(round_trip, SimulatedJobEvent::Connected);
+        }
         match result {
             SimulatedResult::File { head, body, .. } => {
                 at(head, SimulatedJobEvent::Head);
@@ -407,6 +416,11 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
     fn handle_event(&mut self, id: u64, event: SimulatedJobEvent) {
         let run = self.runs[&id];
         match event {
+            SimulatedJobEvent::Connected => {
+                let round_trip = self.simulated_hosts.round_trip().unwrap();
+                self.dispatcher
+                    .on_connected(run.ticket, round_trip, self.now);
+            }
             SimulatedJobEvent::Head => {
                 let streams = self.simulated_hosts.max_streams();
                 self.dispatcher

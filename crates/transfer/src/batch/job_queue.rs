@@ -136,6 +136,14 @@ impl JobQueue {
         (decision, dispatcher.has_candidates(now))
     }
 
+    /// A job has made a connection, which took about a round trip. Returns whether a job may start now.
+    pub(super) fn on_connected(&self, ticket: JobTicket, round_trip: Duration) -> bool {
+        let now = self.now();
+        let mut dispatcher = self.lock();
+        dispatcher.on_connected(ticket, round_trip, now);
+        dispatcher.has_candidates(now)
+    }
+
     /// The head of a job's response has come. Returns whether a job may start now.
     pub(super) fn on_response_head(&self, ticket: JobTicket, max_streams: Option<usize>) -> bool {
         let now = self.now();

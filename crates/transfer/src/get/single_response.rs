@@ -14,7 +14,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_net::{FetchRequest, FetchResponse, RequestTimings};
+use haul_net::{ConnectObserver, FetchRequest, FetchResponse, RequestTimings};
 use haul_plan::{
     BytesOnDisk, ContentExpectation, DOCUMENT_BEGINNING, RangeSet, RequestFailure, ResourceVersion,
     ResponseContent, SegmentPlan, UnusableResponse, begins_other_document,
@@ -85,6 +85,8 @@ pub(crate) struct SingleResponseFetch<'a> {
     /// Counts bytes of the batch as they come.
     pub(crate) fetched_bytes: &'a AtomicU64,
     pub(crate) monitor: &'a DownloadMonitor,
+    /// Learns the round trip from a new connection.
+    pub(crate) on_connected: ConnectObserver<'a>,
 }
 
 /// What an attempt brought.
@@ -241,6 +243,7 @@ impl SingleResponseFetch<'_> {
             headers: self.stored_validators.map(conditions).unwrap_or_default(),
             may_multiplex: true,
             is_replaceable: self.has_other_sources,
+            on_connected: Some(self.on_connected),
             ..FetchRequest::get(url)
         };
         let (response, content) =

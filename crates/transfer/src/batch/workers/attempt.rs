@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use haul_net::ConnectObserver;
 use haul_plan::dispatch::{JobRunResult, JobTicket};
 use tokio::time::Instant;
 
@@ -56,6 +57,11 @@ impl<'a> Attempt<'a> {
         let (pool, ticket, job) = (self.pool, self.ticket, &self.job);
         let expected_content = &pool.engine.options().expected_content;
         let monitor = pool.engine.monitor(job.first_attempt_at);
+        let on_connected = |round_trip| {
+            if pool.queue.on_connected(ticket, round_trip) {
+                pool.start_jobs();
+            }
+        };
         let fetch = SingleResponseFetch {
             engine: &pool.engine,
             job: &job.download,
@@ -70,6 +76,7 @@ impl<'a> Attempt<'a> {
             memory_budget: &pool.memory_budget,
             fetched_bytes: pool.counters.fetched_bytes(),
             monitor: &monitor,
+            on_connected: ConnectObserver(&on_connected),
         };
         let fetched = tokio::select! {
             biased;

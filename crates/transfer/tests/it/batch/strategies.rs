@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
+use haul_lab::{
+    CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
+    faults,
+};
+use haul_net::ProxyRules;
 use haul_transfer::ConnectionCount;
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::ListEntry;
@@ -47,6 +51,30 @@ async fn c7_a_large_file_is_segmented_with_its_first_response() {
         .count();
     assert_eq!(first, 1, "the first range was requested once");
     assert_eq!(case.listing().len(), 52);
+}
+
+/// The proxy takes as long to connect as a path of 20 ms, which is told by the first connections. A climb would begin with four files and
+/// go on with twenty-four.
+#[tokio::test(flavor = "multi_thread")]
+async fn small_files_over_a_long_path_have_connections_of_their_own_at_once() {
+    let authority = CertificateAuthority::new();
+    let proxy = HttpProxy::builder()
+        .rule(RequestMatcher::always(), |_, reply| {
+            reply.delay = Duration::from_millis(20);
+        })
+        .start()
+        .await;
+    let files = 40;
+    let tls = authority.issue(&["127.0.0.1"]).server_config(None);
+    let origin = origin_with_files(files).tls(tls).start().await;
+    let mut case = BatchCase::new();
+    case.client.tls.cacert = Some(authority.certificate_pem().into_bytes());
+    case.client.proxy = ProxyRules::all(proxy.url().parse().unwrap());
+    let urls = (0..files).map(|n| origin.url(&format!("/{n}")));
+    let run = case.download(urls).await;
+    assert_eq!(run.counts(), (40, 0, 0));
+    let connections = origin.connection_count();
+    assert!(connections > 28, "{connections} connections");
 }
 
 #[tokio::test(flavor = "multi_thread")]
