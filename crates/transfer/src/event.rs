@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haul_plan::ConnectionLimit;
 use tokio::sync::mpsc;
 use url::Url;
 
@@ -61,6 +62,19 @@ pub enum TransferEvent {
         elapsed: Duration,
         /// The number of the job's worker that fetched it.
         worker: usize,
+    },
+    /// All bytes of a download in segments have arrived: over how many connections, and why not over more.
+    Connections {
+        /// The job.
+        job: u64,
+        /// The number that connection control chose.
+        connections: usize,
+        /// Bytes that each worker's connections brought, by the number of the worker.
+        bytes: Vec<u64>,
+        /// The round trip that the first response showed; `None` where there was none.
+        round_trip: Option<Duration>,
+        /// Why there were no more.
+        limit: ConnectionLimit,
     },
     /// A request failed; the job continues after `wait`.
     Retry {
@@ -121,6 +135,7 @@ impl TransferEvent {
             | Self::DestinationKnown { job, .. }
             | Self::Progress { job, .. }
             | Self::SegmentEnded { job, .. }
+            | Self::Connections { job, .. }
             | Self::Retry { job, .. }
             | Self::Warning { job, .. }
             | Self::Verifying { job, .. }

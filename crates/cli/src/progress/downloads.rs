@@ -87,7 +87,7 @@ fn total_log_line(board: &DownloadsProgress) -> String {
     )
 }
 
-fn connections_text(connections: usize) -> String {
+pub(super) fn connections_text(connections: usize) -> String {
     format!(
         "{connections} connection{}",
         if connections == 1 { "" } else { "s" }

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use haul_net::redacted_url;
+use haul_plan::ConnectionLimit;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary};
 use haul_transfer::manifest::JobRowState;
 use haul_transfer::{DownloadOutcome, GetError, TransferEvent};
@@ -157,6 +158,16 @@ pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value
         } => json!({
             "event": "segment", "start": range.start, "end": range.end, "ms": millis(*elapsed), "connection": connection,
         }),
+        TransferEvent::Connections {
+            connections,
+            bytes,
+            round_trip,
+            limit,
+            ..
+        } => json!({
+            "event": "connections", "connections": connections, "bytes": bytes, "round_trip_ms": round_trip.map(millis),
+            "limit": limit_name(*limit),
+        }),
         TransferEvent::Retry {
             attempt,
             limit,
@@ -179,6 +190,17 @@ pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value
         _ => return None,
     };
     Some(with_common_fields(object, event.job(), now))
+}
+
+fn limit_name(limit: ConnectionLimit) -> &'static str {
+    match limit {
+        ConnectionLimit::UserNumber => "user",
+        ConnectionLimit::Refused => "refused",
+        ConnectionLimit::Maximum => "maximum",
+        ConnectionLimit::FileSize => "file-size",
+        ConnectionLimit::SharedRate => "shared-rate",
+        ConnectionLimit::RateLimit => "rate-limit",
+    }
 }
 
 /// The object of a failure before any job.

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use haul_plan::ConnectionLimit;
 use haul_transfer::TransferEvent;
 
+use super::downloads::connections_text;
 use super::text::{bytes_text, rate_text};
 use crate::message::{sanitize, warning_text};
 
@@ -12,7 +14,7 @@ use crate::message::{sanitize, warning_text};
 #[derive(Debug, Default)]
 pub(super) struct EventMessages {
     quiet: bool,
-    /// Also a line for each segment.
+    /// Also a line for each segment, and for the connections of a download.
     verbose: bool,
     /// The name of each running job; `None` with one job, which needs no name.
     names: Option<HashMap<u64, String>>,
@@ -74,6 +76,9 @@ impl EventMessages {
                     "{of}segment {first}-{last}  {ms} ms  {size}  {rate}  connection {connection}"
                 ))
             }
+            TransferEvent::Connections { .. } if self.verbose => {
+                connections_line(event).map(|line| format!("{of}{line}"))
+            }
             _ => None,
         }
     }
@@ -97,6 +102,47 @@ impl EventMessages {
             }
             _ => {}
         }
+    }
+}
+
+/// How many connections there were, what they brought, and why there were no more.
+fn connections_line(event: &TransferEvent) -> Option<String> {
+    let TransferEvent::Connections {
+        connections,
+        bytes,
+        round_trip,
+        limit,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let trip = round_trip.map_or_else(String::new, |time| {
+        format!(", round trip {} ms", time.as_millis())
+    });
+    let (number, shares) = (connections_text(*connections), shares_text(bytes));
+    let why = limit_text(*limit);
+    Some(format!("{number}{shares}{trip}; no more because {why}"))
+}
+
+fn limit_text(limit: ConnectionLimit) -> &'static str {
+    match limit {
+        ConnectionLimit::UserNumber => "you asked for this number",
+        ConnectionLimit::Refused => "the origin refused them",
+        ConnectionLimit::Maximum => "it is the most for one origin",
+        ConnectionLimit::FileSize => "the file ended before they would have paid",
+        ConnectionLimit::SharedRate => "they brought no higher rate",
+        ConnectionLimit::RateLimit => "your rate limit was reached",
+    }
+}
+
+/// What the connections brought, if there were several.
+fn shares_text(bytes: &[u64]) -> String {
+    match (bytes.iter().min(), bytes.iter().max()) {
+        (Some(least), Some(most)) if bytes.len() > 1 => {
+            format!(" ({} to {} each)", bytes_text(*least), bytes_text(*most))
+        }
+        _ => String::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use console::measure_text_width;
+use haul_plan::ConnectionLimit;
 use haul_transfer::TransferEvent;
 
 use super::board::DownloadsProgress;
@@ -345,6 +346,16 @@ fn messages_of_several_jobs_name_the_job() {
         elapsed: ms(1),
         worker: 0,
     }));
+    let connections = |bytes, round_trip, limit| TransferEvent::Connections {
+        job: 4,
+        connections: 2,
+        bytes,
+        round_trip,
+        limit,
+    };
+    let several = connections(vec![9, 2048], Some(ms(30)), ConnectionLimit::Refused);
+    let one = connections(vec![9], None, ConnectionLimit::FileSize);
+    lines.extend([several, one].map(|event| notes.line_for(&event)));
     let plain: Vec<String> = lines
         .iter()
         .flatten()
@@ -355,6 +366,8 @@ fn messages_of_several_jobs_name_the_job() {
         "haul: warning: http://h.test/f: hm",
         "haul: warning: d/f: hm",
         "d/f: segment 0-8  1 ms  9 B  8.8 KiB/s  connection 0",
+        "d/f: 2 connections (9 B to 2.0 KiB each), round trip 30 ms; no more because the origin refused them",
+        "d/f: 2 connections; no more because the file ended before they would have paid",
     ];
     assert_eq!(plain, expected);
 }
@@ -376,6 +389,13 @@ fn every_event_is_one_object() {
             range: 0..20,
             elapsed: ms(7),
             worker: 1,
+        },
+        TransferEvent::Connections {
+            job: 3,
+            connections: 4,
+            bytes: vec![20, 5],
+            round_trip: Some(ms(30)),
+            limit: ConnectionLimit::SharedRate,
         },
         TransferEvent::Retry {
             job: 3,

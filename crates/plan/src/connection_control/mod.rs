@@ -123,6 +123,23 @@ pub struct ProgressSample {
     pub latency: Duration,
 }
 
+/// Why a download has no more connections than it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionLimit {
+    /// The user asked for this number.
+    UserNumber,
+    /// The origin refused more.
+    Refused,
+    /// It is the highest number for one origin.
+    Maximum,
+    /// The file ends before more would pay.
+    FileSize,
+    /// More bring no higher rate.
+    SharedRate,
+    /// The user limits the rate, and it was reached.
+    RateLimit,
+}
+
 /// What the control is doing.
 #[derive(Debug)]
 enum ControlPhase {
@@ -162,6 +179,8 @@ pub struct ConnectionControl {
     latency: Duration,
     /// Whether the window of a ramp is too short for this path.
     is_long_path: bool,
+    /// The number that the file was worth when it began, where all begin at once.
+    worthwhile: Option<usize>,
     /// The window of a hold, which depends on the remaining bytes.
     hold_window: Duration,
     /// When the next sample is due.
@@ -189,6 +208,7 @@ impl ConnectionControl {
             schedule: ProbeSchedule::default(),
             latency: Duration::ZERO,
             is_long_path: false,
+            worthwhile: None,
             hold_window: MAX_HOLD_WINDOW,
             // The first window begins with the first byte.
             next_sample_at: Duration::ZERO,
@@ -207,6 +227,25 @@ impl ConnectionControl {
         match &self.phase {
             ControlPhase::Probe { base } => base.connections().min(self.ceiling.current()),
             _ => self.target,
+        }
+    }
+
+    /// Why the number that the control has settled on is not higher, for a report. The control knows nothing of a rate limit.
+    #[must_use]
+    pub fn limit(&self) -> ConnectionLimit {
+        let (settled, ceiling) = (self.settled_target(), self.ceiling.current());
+        if ceiling < self.options.max.max(1) && settled >= ceiling {
+            ConnectionLimit::Refused
+        } else if self.options.fixed {
+            ConnectionLimit::UserNumber
+        } else if settled >= ceiling {
+            ConnectionLimit::Maximum
+        } else if self.worthwhile.is_some_and(|number| settled >= number)
+            || matches!(self.phase, ControlPhase::Ramp { .. })
+        {
+            ConnectionLimit::FileSize
+        } else {
+            ConnectionLimit::SharedRate
         }
     }
 
@@ -271,6 +310,9 @@ impl ConnectionControl {
         let useful = usize::try_from(remaining / MIN_SHARE).unwrap_or(usize::MAX);
         let many = useful.min(self.ceiling.current());
         let is_worth_it = many >= MIN_AT_ONCE && many > self.target && !self.options.fixed;
+        if self.is_long_path {
+            self.worthwhile = Some(useful);
+        }
         if is_worth_it && self.is_long_path {
             self.hold_at(many, now);
         }

@@ -289,3 +289,54 @@ proptest! {
         }
     }
 }
+
+/// What the report says of each way to end.
+#[test]
+fn the_limit_is_that_of_the_user_the_origin_the_file_or_the_link() {
+    let second = Duration::from_secs(1);
+    let options = ConnectionControlOptions::default();
+    let limit_after = |options, rate: fn(usize) -> u64| {
+        let mut control = ConnectionControl::new(options);
+        drive(&mut control, Duration::ZERO, 8 * second, rate);
+        control.limit()
+    };
+    let each = |number| number as u64 * MIB;
+    assert_eq!(limit_after(options, each), ConnectionLimit::Maximum);
+    assert_eq!(
+        limit_after(options, |_| 9 * MIB),
+        ConnectionLimit::SharedRate
+    );
+    let fixed = ConnectionControlOptions {
+        fixed: true,
+        ..options
+    };
+    assert_eq!(limit_after(fixed, each), ConnectionLimit::UserNumber);
+
+    let mut control = ConnectionControl::new(options);
+    assert_eq!(
+        control.limit(),
+        ConnectionLimit::FileSize,
+        "still in its ramp"
+    );
+    let far = Duration::from_millis(100);
+    control.on_first_response(3 * MIB, far, second);
+    assert_eq!(
+        (control.target(), control.limit()),
+        (6, ConnectionLimit::FileSize)
+    );
+    control.on_first_response(99 * MIB, far, second);
+    assert_eq!(
+        (control.target(), control.limit()),
+        (16, ConnectionLimit::Maximum)
+    );
+    control.on_refused(ConnectionRefusal {
+        now: 2 * second,
+        requested_at: 2 * second,
+        open_connections: 5,
+        overloaded: true,
+    });
+    assert_eq!(
+        (control.target(), control.limit()),
+        (5, ConnectionLimit::Refused)
+    );
+}

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use haul_net::FetchResponse;
 use haul_plan::{
-    ConnectionControl, ConnectionRefusal, FailureContext, ProgressSample, RecoveryAction,
-    RequestFailure,
+    ConnectionControl, ConnectionLimit, ConnectionRefusal, FailureContext, ProgressSample,
+    RecoveryAction, RequestFailure,
 };
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
@@ -66,6 +66,8 @@ pub(super) struct SegmentCoordinator<'a> {
     pub(super) workers: JoinSet<WorkerExit>,
     /// The numbers of the workers.
     pub(super) numbers: Vec<usize>,
+    /// The round trip that the first response showed.
+    pub(super) round_trip: Option<Duration>,
     /// The permit of the last worker, while none runs: what is given up could be other jobs' for as long as they last.
     pub(super) last_permit: Option<HostPermit>,
 }
@@ -89,6 +91,9 @@ impl SegmentCoordinator<'_> {
         // Workers stop at their next await; a write that runs is waited for, so that its bytes are claimed below.
         self.workers.shutdown().await;
         self.pieces.close().await;
+        if matches!(end, Ok(SegmentedEnd::Complete)) {
+            self.report_connections().await;
+        }
         let unsynced = {
             let mut table = self.shared.table();
             let sources = table.sources.recovery.sources_mut();
@@ -128,8 +133,31 @@ impl SegmentCoordinator<'_> {
         table.plan.set_round_trip(round_trip);
         let remaining = table.plan.remaining();
         drop(table);
+        self.round_trip = Some(round_trip);
         let now = self.shared.now();
         self.control.on_first_response(remaining, round_trip, now);
+    }
+
+    async fn report_connections(&self) {
+        let bytes = std::mem::take(&mut *self.shared.worker_bytes());
+        let report = TransferEvent::Connections {
+            job: self.context.job.id,
+            connections: self.control.settled_target(),
+            bytes,
+            round_trip: self.round_trip,
+            limit: match self.is_rate_limited() {
+                true => ConnectionLimit::RateLimit,
+                false => self.control.limit(),
+            },
+        };
+        self.context.send(report).await;
+    }
+
+    /// Whether the download was about as fast as the user's limit for all connections.
+    fn is_rate_limited(&self) -> bool {
+        let limit = self.shared.client.connector().rate_limit();
+        let seconds = self.shared.now().as_secs_f64();
+        limit.is_some_and(|limit| self.shared.fetched() as f64 >= 0.8 * limit as f64 * seconds)
     }
 
     /// Starts workers up to the target, as far as there is work for them.

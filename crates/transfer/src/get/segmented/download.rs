@@ -262,12 +262,14 @@ fn coordinator<'a>(
             received_before: context.meter.received(),
             meter: Arc::clone(&context.meter),
             segments: AtomicU64::new(0),
+            worker_bytes: Mutex::default(),
         }),
         control,
         follower: start_follower(claim),
         pieces: PieceCheck::new(verifier, trusted_sources),
         workers: JoinSet::new(),
         numbers: Vec::new(),
+        round_trip: None,
         last_permit: None,
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct SegmentedState {
     pub(super) received_before: u64,
     /// Requests that brought bytes.
     pub(super) segments: AtomicU64,
+    /// The bytes that each worker's requests brought, by the worker's number.
+    pub(super) worker_bytes: Mutex<Vec<u64>>,
 }
 
 impl SegmentedState {
@@ -61,6 +63,20 @@ impl SegmentedState {
     /// Bytes that arrived over the wire.
     pub(super) fn fetched(&self) -> u64 {
         self.meter.received().saturating_sub(self.received_before)
+    }
+
+    /// A request of a worker brought bytes.
+    pub(super) fn count_request(&self, worker: usize, bytes: u64) {
+        self.segments.fetch_add(1, Ordering::Relaxed);
+        let mut worker_bytes = self.worker_bytes();
+        let workers = worker_bytes.len().max(worker + 1);
+        worker_bytes.resize(workers, 0);
+        worker_bytes[worker] += bytes;
+    }
+
+    pub(super) fn worker_bytes(&self) -> MutexGuard<'_, Vec<u64>> {
+        let bytes = self.worker_bytes.lock();
+        bytes.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The plan's time.

@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use haul_net::FetchResponse;
@@ -283,7 +282,7 @@ impl RequestReport<'_> {
         if range.is_empty() {
             return None;
         }
-        shared.segments.fetch_add(1, Ordering::Relaxed);
+        shared.count_request(self.worker.number, range.end - range.start);
         Some(TransferEvent::SegmentEnded {
             job: self.worker.job,
             range,
