@@ -167,6 +167,11 @@ impl ConnectionPace {
         }
     }
 
+    /// Whether the rate is that of the claiming worker.
+    pub(super) fn is_of_claimer(&self) -> bool {
+        self.is_of_claimer
+    }
+
     /// The expected rate of the claiming worker while another connection brings `slow`, in
     /// bytes a second.
     pub(super) fn expected_rate(&self, slow: f64) -> f64 {

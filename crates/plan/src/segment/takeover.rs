@@ -35,6 +35,10 @@ const SILENT_LATENCIES: f64 = 4.0;
 /// A connection has begun when it has delivered so many bytes.
 const MIN_BEGUN: u64 = 64 << 10;
 
+/// A connection that has not begun after so long, or so many latencies, is at an origin that lets each response begin slowly: TCP has brought
+/// more by then.
+const LATE_BEGIN: (f64, f64) = (0.1, 4.0);
+
 /// A connection that has begun counts as silent after so long, plus twice its longest pause and a latency, if that is sooner.
 const MIN_PAUSE_SECONDS: f64 = 0.2;
 
@@ -78,15 +82,23 @@ pub(super) fn best_takeover(
     let even_end = rest as f64 / total_rate.max(1.0);
     let takeovers = held.iter().filter_map(|claim| {
         let takeover = take_all_of_silent(claim, pace, now).or_else(|| {
-            let split = may_split.then(|| split_slow(claim, pace, mean_rate, now))?;
+            if !may_split {
+                return None;
+            }
+            let is_worth_it =
+                |split: &TakeoverSplit| claim.end - split.from >= options.min_takeover;
+            if claim.has_late_begin(pace, now) {
+                return split_in_half(claim, now).filter(is_worth_it);
+            }
+            let split = split_slow(claim, pace, mean_rate, now);
             let ends_in_time = || {
                 let faster = FULL_LINK_LENIENCY * claim.rate(now).unwrap_or(0.0);
                 let own_end = (claim.end - claim.reserved) as f64 / faster.max(1.0);
                 own_end <= even_end + 2.0 * pace.latency()
             };
-            split.filter(|takeover| {
-                claim.end - takeover.from >= options.min_takeover && !(is_full && ends_in_time())
-            })
+            split
+                .filter(is_worth_it)
+                .filter(|_| !(is_full && ends_in_time()))
         });
         takeover.filter(|takeover| may_fetch(takeover.from..claim.end))
     });
@@ -101,7 +113,7 @@ fn take_all_of_silent(
 ) -> Option<TakeoverSplit> {
     let silence = now.saturating_sub(claim.last_bytes_at).as_secs_f64();
     let rest = claim.end - claim.reserved;
-    let has_begun = claim.response_at.is_some() && claim.reserved - claim.start >= MIN_BEGUN;
+    let has_begun = claim.response_at.is_some() && claim.has_begun();
     let max_pause = MIN_PAUSE_SECONDS
         + 2.0 * (pace.latency() + claim.longest_pause.as_secs_f64()) * patience(claim);
     let silent = silence > max_silence(claim, pace)
@@ -112,6 +124,31 @@ fn take_all_of_silent(
         from: claim.reserved,
         // It may stay silent for any time: such a take-over is always the best.
         gain: f64::MAX,
+    })
+}
+
+impl ActiveClaim {
+    fn has_begun(&self) -> bool {
+        self.reserved - self.start >= MIN_BEGUN
+    }
+
+    /// Whether the response should have begun by now.
+    fn has_late_begin(&self, pace: &ConnectionPace, now: Duration) -> bool {
+        let late = LATE_BEGIN.0.max(LATE_BEGIN.1 * pace.latency());
+        let is_late = |then| now.saturating_sub(then).as_secs_f64() >= late;
+        // A worker that knows its own rate judges by that.
+        !pace.is_of_claimer() && !self.has_begun() && self.response_at.is_some_and(is_late)
+    }
+}
+
+/// Takes half of the rest of a worker whose response has not begun. The next response will begin as slowly, so that to take more only moves
+/// the wait, and the next idle worker would do the same again.
+fn split_in_half(claim: &ActiveClaim, now: Duration) -> Option<TakeoverSplit> {
+    let half = (claim.end - claim.reserved) / 2;
+    Some(TakeoverSplit {
+        victim: claim.id,
+        from: claim.end - half,
+        gain: half as f64 / claim.rate(now)?.max(1.0),
     })
 }
 

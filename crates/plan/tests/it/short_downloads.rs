@@ -7,7 +7,7 @@ use haul_plan::ConnectionControlOptions;
 
 use crate::download::SimulatedDownload;
 use crate::race::{fixed, mib, within};
-use crate::simulated_link::{BurstyLink, CappedLink, MIB};
+use crate::simulated_link::{BurstyLink, CappedLink, DrippingOrigin, MIB};
 
 /// A loopback: 2 GB/s, and a round trip of a quarter of a millisecond.
 fn loopback() -> CappedLink {
@@ -132,6 +132,20 @@ fn a17_a18_an_origin_that_allows_few_connections_gets_few_on_a_long_path_too() {
             "{untold:?} {told:?}"
         );
         assert!(untold.refusals <= 14, "{untold:?}");
+    }
+}
+
+/// 16 MiB: a fixed split over sixteen takes a second and a quarter, one connection five. Idle workers took nearly all from the one that
+/// had just begun, again and again, in 20 s and 300 requests.
+#[test]
+fn an_origin_whose_responses_begin_slowly_gets_several_and_is_not_asked_again_and_again() {
+    for latency in [Duration::from_millis(1), Duration::from_millis(50)] {
+        for options in [fixed(16), ConnectionControlOptions::default()] {
+            let link = DrippingOrigin { latency };
+            let outcome = SimulatedDownload::with_known_round_trip(&link, mib(16.0), options).run();
+            assert!(outcome.time <= Duration::from_millis(4500), "{outcome:?}");
+            assert!(outcome.requests <= 64, "{outcome:?}");
+        }
     }
 }
 

@@ -192,6 +192,32 @@ impl SimulatedLink for BurstyLink {
     }
 }
 
+/// An origin that brings 20 bytes in the first second of each response, and 4 MiB/s after it.
+#[derive(Debug)]
+pub(crate) struct DrippingOrigin {
+    pub(crate) latency: Duration,
+}
+
+impl SimulatedLink for DrippingOrigin {
+    fn latency(&self) -> Duration {
+        self.latency
+    }
+
+    fn bytes_in_step(
+        &self,
+        _now: Duration,
+        seconds: f64,
+        connections: &[SimulatedConnection],
+    ) -> Vec<f64> {
+        let rate = |connection: &SimulatedConnection| match connection.response_age.as_secs() {
+            0 => 20.0,
+            _ => 4.0 * MIB,
+        };
+        let bytes = connections.iter().map(rate);
+        bytes.map(|rate| rate * seconds).collect()
+    }
+}
+
 /// A link with a noisy rate: each slice of time has a factor of its own, the same for all connections, whose
 /// mean is 1.
 #[derive(Debug)]
