@@ -74,7 +74,8 @@ pub use checksum::{Checksum, ChecksumError, DigestAlgorithm, is_digest_name};
 pub use checksum_list::{ChecksumList, ChecksumListError};
 pub use chunked_decoder::{ChunkError, ChunkedDecoder, ChunkedPart};
 pub use connection_control::{
-    ConnectionControl, ConnectionControlOptions, ConnectionLimit, ConnectionRefusal, ProgressSample,
+    ConnectionControl, ConnectionControlOptions, ConnectionCountLimit, ConnectionRefusal,
+    ProgressSample,
 };
 pub use content_coding::ContentCoding;
 pub use content_expectation::{

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_plan::ConnectionLimit;
+use haul_plan::ConnectionCountLimit;
 use tokio::sync::mpsc;
 use url::Url;
 
@@ -74,7 +74,7 @@ pub enum TransferEvent {
         /// The round trip that the first response showed; `None` where there was none.
         round_trip: Option<Duration>,
         /// Why there were no more.
-        limit: ConnectionLimit,
+        limit: ConnectionCountLimit,
     },
     /// A request failed; the job continues after `wait`.
     Retry {

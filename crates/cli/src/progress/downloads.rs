@@ -7,7 +7,7 @@ use haul_transfer::TransferEvent;
 use super::board::{DownloadsProgress, RunningDownload};
 use super::frame::progress_lines;
 use super::notes::EventMessages;
-use super::text::{bytes_text, speed_text, time_text};
+use super::text::{bytes_text, connections_text, speed_text, time_text};
 use super::view::ProgressView;
 
 /// Single downloads, each with a line where there is space.
@@ -84,12 +84,5 @@ fn total_log_line(board: &DownloadsProgress) -> String {
     format!(
         "{ended} of {jobs} files, {brought}, {rate}, {}",
         connections_text(board.connections())
-    )
-}
-
-pub(super) fn connections_text(connections: usize) -> String {
-    format!(
-        "{connections} connection{}",
-        if connections == 1 { "" } else { "s" }
     )
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use haul_net::redacted_url;
-use haul_plan::ConnectionLimit;
+use haul_plan::ConnectionCountLimit;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary};
 use haul_transfer::manifest::JobRowState;
 use haul_transfer::{DownloadOutcome, GetError, TransferEvent};
@@ -192,14 +192,14 @@ pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value
     Some(with_common_fields(object, event.job(), now))
 }
 
-fn limit_name(limit: ConnectionLimit) -> &'static str {
+fn limit_name(limit: ConnectionCountLimit) -> &'static str {
     match limit {
-        ConnectionLimit::UserNumber => "user",
-        ConnectionLimit::Refused => "refused",
-        ConnectionLimit::Maximum => "maximum",
-        ConnectionLimit::FileSize => "file-size",
-        ConnectionLimit::SharedRate => "shared-rate",
-        ConnectionLimit::RateLimit => "rate-limit",
+        ConnectionCountLimit::UserNumber => "user",
+        ConnectionCountLimit::Refused => "refused",
+        ConnectionCountLimit::Maximum => "maximum",
+        ConnectionCountLimit::FileSize => "file-size",
+        ConnectionCountLimit::SharedRate => "shared-rate",
+        ConnectionCountLimit::RateLimit => "rate-limit",
     }
 }
 

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use haul_plan::ConnectionLimit;
+use haul_plan::ConnectionCountLimit;
 use haul_transfer::TransferEvent;
 
-use super::downloads::connections_text;
-use super::text::{bytes_text, rate_text};
+use super::text::{bytes_text, connections_text, rate_text};
 use crate::message::{sanitize, warning_text};
 
 /// Decides which events have a message, and what it says.
@@ -125,14 +124,14 @@ fn connections_line(event: &TransferEvent) -> Option<String> {
     Some(format!("{number}{shares}{trip}; no more because {why}"))
 }
 
-fn limit_text(limit: ConnectionLimit) -> &'static str {
+fn limit_text(limit: ConnectionCountLimit) -> &'static str {
     match limit {
-        ConnectionLimit::UserNumber => "you asked for this number",
-        ConnectionLimit::Refused => "the origin refused them",
-        ConnectionLimit::Maximum => "it is the most for one origin",
-        ConnectionLimit::FileSize => "the file ended before they would have paid",
-        ConnectionLimit::SharedRate => "they brought no higher rate",
-        ConnectionLimit::RateLimit => "your rate limit was reached",
+        ConnectionCountLimit::UserNumber => "you asked for this number",
+        ConnectionCountLimit::Refused => "the origin refused them",
+        ConnectionCountLimit::Maximum => "it is the most for one origin",
+        ConnectionCountLimit::FileSize => "the file ended before they would have paid",
+        ConnectionCountLimit::SharedRate => "they brought no higher rate",
+        ConnectionCountLimit::RateLimit => "your rate limit was reached",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use console::measure_text_width;
-use haul_plan::ConnectionLimit;
+use haul_plan::ConnectionCountLimit;
 use haul_transfer::TransferEvent;
 
 use super::board::DownloadsProgress;
@@ -353,8 +353,8 @@ fn messages_of_several_jobs_name_the_job() {
         round_trip,
         limit,
     };
-    let several = connections(vec![9, 2048], Some(ms(30)), ConnectionLimit::Refused);
-    let one = connections(vec![9], None, ConnectionLimit::FileSize);
+    let several = connections(vec![9, 2048], Some(ms(30)), ConnectionCountLimit::Refused);
+    let one = connections(vec![9], None, ConnectionCountLimit::FileSize);
     lines.extend([several, one].map(|event| notes.line_for(&event)));
     let plain: Vec<String> = lines
         .iter()
@@ -395,7 +395,7 @@ fn every_event_is_one_object() {
             connections: 4,
             bytes: vec![20, 5],
             round_trip: Some(ms(30)),
-            limit: ConnectionLimit::SharedRate,
+            limit: ConnectionCountLimit::SharedRate,
         },
         TransferEvent::Retry {
             job: 3,

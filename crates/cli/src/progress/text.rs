@@ -81,6 +81,13 @@ pub(crate) fn time_text(time: Duration) -> String {
     }
 }
 
+pub(super) fn connections_text(connections: usize) -> String {
+    format!(
+        "{connections} connection{}",
+        if connections == 1 { "" } else { "s" }
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -125,7 +125,7 @@ pub struct ProgressSample {
 
 /// Why a download has no more connections than it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectionLimit {
+pub enum ConnectionCountLimit {
     /// The user asked for this number.
     UserNumber,
     /// The origin refused more.
@@ -232,20 +232,20 @@ impl ConnectionControl {
 
     /// Why the number that the control has settled on is not higher, for a report. The control knows nothing of a rate limit.
     #[must_use]
-    pub fn limit(&self) -> ConnectionLimit {
+    pub fn limit(&self) -> ConnectionCountLimit {
         let (settled, ceiling) = (self.settled_target(), self.ceiling.current());
         if ceiling < self.options.max.max(1) && settled >= ceiling {
-            ConnectionLimit::Refused
+            ConnectionCountLimit::Refused
         } else if self.options.fixed {
-            ConnectionLimit::UserNumber
+            ConnectionCountLimit::UserNumber
         } else if settled >= ceiling {
-            ConnectionLimit::Maximum
+            ConnectionCountLimit::Maximum
         } else if self.worthwhile.is_some_and(|number| settled >= number)
             || matches!(self.phase, ControlPhase::Ramp { .. })
         {
-            ConnectionLimit::FileSize
+            ConnectionCountLimit::FileSize
         } else {
-            ConnectionLimit::SharedRate
+            ConnectionCountLimit::SharedRate
         }
     }
 

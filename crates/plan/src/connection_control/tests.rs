@@ -301,33 +301,33 @@ fn the_limit_is_that_of_the_user_the_origin_the_file_or_the_link() {
         control.limit()
     };
     let each = |number| number as u64 * MIB;
-    assert_eq!(limit_after(options, each), ConnectionLimit::Maximum);
+    assert_eq!(limit_after(options, each), ConnectionCountLimit::Maximum);
     assert_eq!(
         limit_after(options, |_| 9 * MIB),
-        ConnectionLimit::SharedRate
+        ConnectionCountLimit::SharedRate
     );
     let fixed = ConnectionControlOptions {
         fixed: true,
         ..options
     };
-    assert_eq!(limit_after(fixed, each), ConnectionLimit::UserNumber);
+    assert_eq!(limit_after(fixed, each), ConnectionCountLimit::UserNumber);
 
     let mut control = ConnectionControl::new(options);
     assert_eq!(
         control.limit(),
-        ConnectionLimit::FileSize,
+        ConnectionCountLimit::FileSize,
         "still in its ramp"
     );
     let far = Duration::from_millis(100);
     control.on_first_response(3 * MIB, far, second);
     assert_eq!(
         (control.target(), control.limit()),
-        (6, ConnectionLimit::FileSize)
+        (6, ConnectionCountLimit::FileSize)
     );
     control.on_first_response(99 * MIB, far, second);
     assert_eq!(
         (control.target(), control.limit()),
-        (16, ConnectionLimit::Maximum)
+        (16, ConnectionCountLimit::Maximum)
     );
     control.on_refused(ConnectionRefusal {
         now: 2 * second,
@@ -337,6 +337,6 @@ fn the_limit_is_that_of_the_user_the_origin_the_file_or_the_link() {
     });
     assert_eq!(
         (control.target(), control.limit()),
-        (5, ConnectionLimit::Refused)
+        (5, ConnectionCountLimit::Refused)
     );
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use haul_net::FetchResponse;
 use haul_plan::{
-    ConnectionControl, ConnectionLimit, ConnectionRefusal, FailureContext, ProgressSample,
+    ConnectionControl, ConnectionCountLimit, ConnectionRefusal, FailureContext, ProgressSample,
     RecoveryAction, RequestFailure,
 };
 use tokio::task::{JoinError, JoinSet};
@@ -146,7 +146,7 @@ impl SegmentCoordinator<'_> {
             bytes,
             round_trip: self.round_trip,
             limit: match self.is_rate_limited() {
-                true => ConnectionLimit::RateLimit,
+                true => ConnectionCountLimit::RateLimit,
                 false => self.control.limit(),
             },
         };
