@@ -9,8 +9,9 @@ from python.cases import PythonBench
 from s3.cases import S3Bench
 from serve.cases import ServeBench
 from tunnel.cases import TunnelBench
+from wan.cases import WanBench
 
-BENCHES = {bench.name: bench for bench in (GetBench, BatchBench, ServeBench, TunnelBench, S3Bench, PythonBench)}
+BENCHES = {bench.name: bench for bench in (GetBench, BatchBench, ServeBench, TunnelBench, S3Bench, PythonBench, WanBench)}
 
 if __name__ == "__main__":
     main(BENCHES[sys.argv[1]], sys.argv[2:])

@@ -38,14 +38,19 @@ class Daemon:
 
     def wait_for_port(self, port, deadline, log):
         while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
+            if self.is_listening(port):
                 return
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    output = pathlib.Path(log).read_text(errors="replace")[-2000:]
-                    raise SystemExit(f"{self.process.args[0]} did not start: {output}") from None
-                time.sleep(0.02)
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                output = pathlib.Path(log).read_text(errors="replace")[-2000:]
+                raise SystemExit(f"{self.process.args[0]} did not start: {output}")
+            time.sleep(0.02)
+
+    def is_listening(self, port):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            return False
+        return True
 
     def stop(self):
         self.process.terminate()

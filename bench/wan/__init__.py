@@ -1,0 +1,1 @@
+"""`scripts/bench wan`: downloads over long links."""
