@@ -309,12 +309,10 @@ impl ConnectionControl {
         self.is_long_path = round_trip > SHORT_ROUND_TRIP;
         let useful = usize::try_from(remaining / MIN_SHARE).unwrap_or(usize::MAX);
         let many = useful.min(self.ceiling.current());
-        let is_worth_it = many >= MIN_AT_ONCE && many > self.target && !self.options.fixed;
-        if self.is_long_path {
+        if self.is_long_path && !self.options.fixed {
             self.worthwhile = Some(useful);
-        }
-        if is_worth_it && self.is_long_path {
-            self.hold_at(many, now);
+            let is_worth_it = many >= MIN_AT_ONCE && many > self.target;
+            self.hold_at(if is_worth_it { many } else { self.target }, now);
         }
     }
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Fewer shares of a file end no sooner than one connection that has begun already (`connection_control` opens as many at once).
+const MIN_SHARES_AT_ONCE: u64 = 4;
+
 /// A request costs one latency in which its connection is idle. Segments that take this many latencies keep
 /// that cost near 3 %.
 const LATENCIES_PER_SEGMENT: f64 = 32.0;
@@ -115,7 +118,9 @@ impl SegmentOptions {
 
     /// The part of the first response that its connection fetches. On a long path the others get the rest, and begin at once.
     pub(super) fn first_share(&self, pace: &ConnectionPace, remaining: u64) -> u64 {
-        match pace.is_long_path && self.fixed_size.is_none() {
+        // Another connection would only begin when this one has come up to speed.
+        let is_small = remaining < MIN_SHARES_AT_ONCE * self.min_size(pace);
+        match pace.is_long_path && self.fixed_size.is_none() && !is_small {
             true => remaining
                 .div_ceil(self.connections.max(1) as u64)
                 .max(self.min_size(pace)),

@@ -22,6 +22,9 @@ const FULL_LINK_LENIENCY: f64 = 2.0;
 /// Fewer connections than these may not suffice to fill a link.
 const MIN_SHARERS: usize = 4;
 
+/// Over a long path the connections that come up to speed bring a smaller rest of the file sooner than another one that has not begun.
+const MIN_REST_WHILE_YOUNG: u64 = 2 << 20;
+
 /// Nothing is known of a connection for so many latencies.
 const YOUNG_LATENCIES: f64 = 2.0;
 
@@ -80,6 +83,7 @@ pub(super) fn best_takeover(
     let rest: u64 = held.iter().map(|claim| claim.end - claim.reserved).sum();
     let is_full = held.len() >= MIN_SHARERS && total.is_full();
     let even_end = rest as f64 / total_rate.max(1.0);
+    let is_small_rest = pace.is_long_path && rest < MIN_REST_WHILE_YOUNG;
     let takeovers = held.iter().filter_map(|claim| {
         let takeover = take_all_of_silent(claim, pace, now).or_else(|| {
             if !may_split {
@@ -89,6 +93,10 @@ pub(super) fn best_takeover(
                 |split: &TakeoverSplit| claim.end - split.from >= options.min_takeover;
             if claim.has_late_begin(pace, now) {
                 return split_in_half(claim, now).filter(is_worth_it);
+            }
+            let age = now.saturating_sub(claim.claimed_at).as_secs_f64();
+            if is_small_rest && age < young_seconds(pace) {
+                return None;
             }
             let split = split_slow(claim, pace, mean_rate, now);
             let ends_in_time = || {
@@ -164,7 +172,7 @@ fn split_slow(
     let delay = pace.latency();
     let age = now.saturating_sub(claim.response_at?).as_secs_f64();
     let own_rate = claim.rate(now)?;
-    let is_young = age < YOUNG_SECONDS.max(SLOW_START_LATENCIES * delay);
+    let is_young = age < young_seconds(pace);
     let slow = if is_young {
         own_rate.max(mean_rate)
     } else {
@@ -184,6 +192,11 @@ fn split_slow(
         from: claim.end - bytes_floor(taken).min(claim.end - claim.reserved),
         gain,
     })
+}
+
+/// How long a connection comes up to speed.
+fn young_seconds(pace: &ConnectionPace) -> f64 {
+    YOUNG_SECONDS.max(SLOW_START_LATENCIES * pace.latency())
 }
 
 /// Whether a worker's connection brings next to nothing: it is never silent and may go on so for ever, and

@@ -106,6 +106,20 @@ fn on_a_long_path_all_connections_open_at_once() {
     }
 }
 
+/// 1 MiB over a path of 100 ms took 1.7 times as long as with one connection: the second began when the first had come up to speed.
+#[test]
+fn a_small_file_over_a_long_path_is_one_response() {
+    let link = CappedLink {
+        latency: Duration::from_millis(100),
+        rate: 1.0 * MIB,
+        ..CappedLink::default()
+    };
+    for options in [fixed(16), ConnectionControlOptions::default()] {
+        let outcome = SimulatedDownload::with_known_round_trip(&link, mib(1.0), options).run();
+        assert_eq!(outcome.requests, 1, "{outcome:?}");
+    }
+}
+
 /// All at once meets a limit with many requests in one moment: they show the limit, and it is seldom tried again.
 #[test]
 fn a17_a18_an_origin_that_allows_few_connections_gets_few_on_a_long_path_too() {
