@@ -1,9 +1,10 @@
 //! The HTTP/2 connections of one host, by which requests lease streams, and the choice between HTTP/2 and HTTP/1.1.
 //!
 //! While one request connects, all others for the host wait for it: each would otherwise make a connection of its own, for
-//! nothing. As soon as TCP has shown that the path is long, every second request that waits makes a connection, too, up to the number that
-//! such a path gets, and requests go to the connection with the fewest streams. When the host turns out to speak HTTP/1.1 alone, or to be too near for HTTP/2 to pay, they go on at once, each over
-//! a connection of its own. A failure to connect is the failure of all that waited.
+//! nothing. As soon as TCP has shown that the path is long, every second request that waits makes a connection, too, up to the
+//! number that such a path gets, and requests go to the connection with the fewest streams. When the host turns out to speak
+//! HTTP/1.1 alone, or to be too near for HTTP/2 to pay, they go on at once, each over a connection of its own. A failure to
+//! connect is the failure of all that waited, unless there is another connection, or one is being made.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
