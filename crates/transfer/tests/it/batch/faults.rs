@@ -249,6 +249,8 @@ async fn permanent_faults_fail_their_files_and_transient_ones_do_not() {
             FileFault::Reset => 1,
             // Each takes as long as the retries.
             FileFault::Stall => 4,
+            // As many as are requested at once. Of more files, a host that refuses everything may be given up before one is requested twice.
+            FileFault::Status429 | FileFault::Status503 => 4,
             _ => 12,
         };
         let case = BatchCase::new();
