@@ -81,7 +81,7 @@ pub(crate) const SHORT_ROUND_TRIP: Duration = Duration::from_millis(6);
 const MIN_SHARE: u64 = 512 << 10;
 
 /// Fewer begin no sooner than the first one would be done, which has a start of two round trips.
-const MIN_AT_ONCE: usize = 4;
+pub(crate) const MIN_AT_ONCE: usize = 4;
 
 /// Options of a [`ConnectionControl`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -239,6 +239,12 @@ impl SegmentPlan {
         self.pace.is_long_path = round_trip > SHORT_ROUND_TRIP;
     }
 
+    /// Whether a download of so many bytes a second is about as fast as the user allows.
+    #[must_use]
+    pub fn is_at_rate_limit(&self, rate: f64) -> bool {
+        self.options.is_at_rate_limit(rate)
+    }
+
     /// The next range for an idle worker: the first unclaimed bytes, else a part of a slow worker's remaining bytes.
     pub fn claim(&mut self, now: Duration) -> Option<Claim> {
         self.claim_for(&ClaimRequest::default(), now)

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// Fewer shares of a file end no sooner than one connection that has begun already (`connection_control` opens as many at once).
-const MIN_SHARES_AT_ONCE: u64 = 4;
+use crate::connection_control::MIN_AT_ONCE;
 
 /// A request costs one latency in which its connection is idle. Segments that take this many latencies keep
 /// that cost near 3 %.
@@ -63,8 +62,13 @@ impl SegmentOptions {
     /// Whether an idle worker may take a part of a slow worker's rest, while all workers together receive
     /// `total_rate` bytes a second; the rest of a silent one it may always take.
     pub(super) fn allows_splitting(&self, total_rate: f64) -> bool {
-        let is_at_limit = |limit: u64| total_rate >= RATE_LIMIT_SHARE * limit as f64;
-        self.fixed_size.is_none() && !self.rate_limit.is_some_and(is_at_limit)
+        self.fixed_size.is_none() && !self.is_at_rate_limit(total_rate)
+    }
+
+    /// Whether `total_rate` bytes a second are about as many as the user allows.
+    pub(super) fn is_at_rate_limit(&self, total_rate: f64) -> bool {
+        let limit = self.rate_limit;
+        limit.is_some_and(|limit| total_rate >= RATE_LIMIT_SHARE * limit as f64)
     }
 
     /// The size of the next claim, for a connection that is expected to bring `rate` bytes a second. `remaining` are all bytes that are
@@ -118,14 +122,18 @@ impl SegmentOptions {
 
     /// The part of the first response that its connection fetches. On a long path the others get the rest, and begin at once.
     pub(super) fn first_share(&self, pace: &ConnectionPace, remaining: u64) -> u64 {
-        // Another connection would only begin when this one has come up to speed.
-        let is_small = remaining < MIN_SHARES_AT_ONCE * self.min_size(pace);
+        let is_small = self.is_too_small_to_share(pace, remaining);
         match pace.is_long_path && self.fixed_size.is_none() && !is_small {
             true => remaining
                 .div_ceil(self.connections.max(1) as u64)
                 .max(self.min_size(pace)),
             false => u64::MAX,
         }
+    }
+
+    /// Whether the connections that have begun bring what is left of the file before another one has come up to speed.
+    pub(super) fn is_too_small_to_share(&self, pace: &ConnectionPace, remaining: u64) -> bool {
+        pace.is_long_path && remaining < MIN_AT_ONCE as u64 * self.min_size(pace)
     }
 
     /// The least size of claims. On a long path shares may be smaller: a connection is slow at first, and many are not.

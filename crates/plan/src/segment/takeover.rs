@@ -22,9 +22,6 @@ const FULL_LINK_LENIENCY: f64 = 2.0;
 /// Fewer connections than these may not suffice to fill a link.
 const MIN_SHARERS: usize = 4;
 
-/// Over a long path the connections that come up to speed bring a smaller rest of the file sooner than another one that has not begun.
-const MIN_REST_WHILE_YOUNG: u64 = 2 << 20;
-
 /// Nothing is known of a connection for so many latencies.
 const YOUNG_LATENCIES: f64 = 2.0;
 
@@ -83,7 +80,7 @@ pub(super) fn best_takeover(
     let rest: u64 = held.iter().map(|claim| claim.end - claim.reserved).sum();
     let is_full = held.len() >= MIN_SHARERS && total.is_full();
     let even_end = rest as f64 / total_rate.max(1.0);
-    let is_small_rest = pace.is_long_path && rest < MIN_REST_WHILE_YOUNG;
+    let is_small_rest = options.is_too_small_to_share(pace, rest);
     let takeovers = held.iter().filter_map(|claim| {
         let takeover = take_all_of_silent(claim, pace, now).or_else(|| {
             if !may_split {

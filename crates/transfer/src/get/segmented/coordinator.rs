@@ -155,9 +155,8 @@ impl SegmentCoordinator<'_> {
 
     /// Whether the download was about as fast as the user's limit for all connections.
     fn is_rate_limited(&self) -> bool {
-        let limit = self.shared.client.connector().rate_limit();
-        let seconds = self.shared.now().as_secs_f64();
-        limit.is_some_and(|limit| self.shared.fetched() as f64 >= 0.8 * limit as f64 * seconds)
+        let rate = self.shared.fetched() as f64 / self.shared.now().as_secs_f64();
+        self.shared.table().plan.is_at_rate_limit(rate)
     }
 
     /// Starts workers up to the target, as far as there is work for them.
