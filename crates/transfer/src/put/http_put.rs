@@ -1,7 +1,7 @@
 //! A file or standard input under a URL: one PUT, which a server such as `haul serve`, nginx or Apache stores.
 //!
 //! Where the server is `haul serve --s3`, a large file is sent in parts, as to S3, under the login that the PUT would have. The server says
-//! so in its response to OPTIONS.
+//! so in its response to OPTIONS, which is requested beside the PUT, whose body waits for it.
 //!
 //! A large body waits for `100 Continue`, so that a server which refuses it need not read it; one that refuses to be asked gets it at once.
 //! A file is sent again from its beginning when the connection breaks, and standard input as long as nothing of it was read.
@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use haul_net::{BodySource, BodyStream, FetchRequest, FetchResponse, RequestBody};
 use haul_plan::requested_wait;
 use http::header::{ETAG, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::context::{UploadContext, UploadRequestError};
@@ -60,7 +61,17 @@ async fn upload_file(context: &UploadContext<Url>, path: &Path) -> Result<Upload
     let file = Arc::new(opened.map_err(|error| PutError::local("read", path, error))?);
     let size = file.snapshot.size;
     context.announce(Some(path), Some(size)).await;
-    if let Some(parts) = in_parts(context, size).await {
+    let may_send_body = CancellationToken::new();
+    let send_whole = || Box::pin(send_file(context, &file, &may_send_body));
+    let mut sending = send_whole();
+    let mut asking = Box::pin(in_parts(context, size));
+    let (parts, mut early_end) = tokio::select! {
+        biased;
+        parts = &mut asking => (parts, None),
+        ended = &mut sending => (asking.await, Some(ended)),
+    };
+    if let Some(parts) = parts {
+        drop(sending);
         let upload = Box::pin(multipart::upload(&parts, path, Arc::clone(&file)));
         match context.with_progress(Some(size), upload).await {
             // Where there is no such bucket, or not this right, the PUT has the better answer.
@@ -72,17 +83,39 @@ async fn upload_file(context: &UploadContext<Url>, path: &Path) -> Result<Upload
             }
             other => return other,
         }
+        (sending, early_end) = (send_whole(), None);
     }
-    let sending = context.send_with_slot(|| {
-        context.sent.restart();
-        Box::pin(send(context, file.body(0..size, &context.sent)))
-    });
-    let headers = context.with_progress(Some(size), sending).await?;
+    may_send_body.cancel();
+    let headers = match early_end {
+        Some(ended) => ended?,
+        None => sending.await?,
+    };
     let is_unchanged = blocking(|| file.is_unchanged(path));
     match is_unchanged.map_err(|error| PutError::local("read", path, error))? {
         true => Ok(outcome(context, &headers, size)),
         false => Err(PutError::ChangedAfterwards { path: path.into() }),
     }
+}
+
+/// Sends a file by one PUT, whose body waits until it may be sent.
+async fn send_file(
+    context: &UploadContext<Url>,
+    file: &Arc<OpenFile>,
+    may_send_body: &CancellationToken,
+) -> Result<HeaderMap, PutError> {
+    let size = file.snapshot.size;
+    let sending = context.send_with_slot(|| {
+        context.sent.restart();
+        let body = match file.body(0..size, &context.sent) {
+            RequestBody::Source(body) => RequestBody::Source(Arc::new(WaitingBody {
+                body,
+                may_be_sent: may_send_body.clone(),
+            })),
+            in_memory => in_memory,
+        };
+        Box::pin(send(context, body))
+    });
+    context.with_progress(Some(size), sending).await
 }
 
 /// The upload as one in parts, if it is large and the server takes that. What a condition compares is not the same for both: it is for the PUT.
@@ -287,6 +320,25 @@ impl From<HttpPutError> for PutError {
             },
             HttpPutError::BodyGone(error) => (*error).into(),
         }
+    }
+}
+
+/// A body that waits until it may be sent.
+#[derive(Debug)]
+struct WaitingBody {
+    body: Arc<dyn BodySource>,
+    may_be_sent: CancellationToken,
+}
+
+impl BodySource for WaitingBody {
+    fn length(&self) -> Option<u64> {
+        self.body.length()
+    }
+
+    fn open(&self) -> io::Result<BodyStream> {
+        let waiting = self.may_be_sent.clone().cancelled_owned();
+        let nothing = stream::once(waiting.map(|()| Ok(Bytes::new())));
+        Ok(Box::pin(nothing.chain(self.body.open()?)))
     }
 }
 
