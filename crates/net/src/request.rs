@@ -26,6 +26,8 @@ pub struct FetchRequest<'a> {
     pub user_url: &'a Url,
     /// The bytes to ask for; an end of `u64::MAX` is open. `None` sends no Range field.
     pub range: Option<Range<u64>>,
+    /// Chooses the range in place of `range`, over HTTP/1.1.
+    pub range_by_round_trip: Option<RangeByRoundTrip<'a>>,
     /// The user's own header fields for this request, beside those of the [`ClientConfig`] and under the same rule: origins that
     /// the user did not name get only the fields that say which content is wanted.
     pub user_headers: Option<&'a HeaderMap>,
@@ -48,6 +50,16 @@ pub struct FetchRequest<'a> {
 #[derive(Clone, Copy)]
 pub struct ConnectObserver<'a>(pub &'a (dyn Fn(Duration) + Sync));
 
+/// The bytes to ask for over a connection that took so long to make, which is about a round trip.
+#[derive(Clone, Copy)]
+pub struct RangeByRoundTrip<'a>(pub &'a (dyn Fn(Duration) -> Range<u64> + Sync));
+
+impl fmt::Debug for RangeByRoundTrip<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RangeByRoundTrip")
+    }
+}
+
 impl fmt::Debug for ConnectObserver<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ConnectObserver")
@@ -62,6 +74,7 @@ impl<'a> FetchRequest<'a> {
             url,
             user_url: url,
             range: None,
+            range_by_round_trip: None,
             user_headers: None,
             headers: HeaderMap::new(),
             method: Method::GET,

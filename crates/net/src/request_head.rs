@@ -103,6 +103,7 @@ pub(crate) struct RequestAuthorizations {
 pub(crate) fn build_request(
     config: &ClientConfig,
     request: &RoutedRequest<'_>,
+    range: Option<&Range<u64>>,
     authorizations: &RequestAuthorizations,
 ) -> Result<Request<OutgoingBody>, Error> {
     let url = request.url;
@@ -148,7 +149,7 @@ pub(crate) fn build_request(
             headers.remove(EXPECT);
         }
     }
-    if let Some(range) = &request.fetch.range {
+    if let Some(range) = range {
         headers.insert(RANGE, range_header(range, url)?);
     }
     if says_that_body_is_empty(request.fetch) {
@@ -272,12 +273,10 @@ mod tests {
             }),
             ..ClientConfig::default()
         };
-        let fetch = FetchRequest {
-            range: Some(3..9),
-            ..FetchRequest::get(&user_url)
-        };
+        let fetch = FetchRequest::get(&user_url);
         let routed = RoutedRequest::new(&fetch, &url, &config).unwrap();
-        let request = build_request(&config, &routed, &RequestAuthorizations::default());
+        let authorizations = RequestAuthorizations::default();
+        let request = build_request(&config, &routed, Some(&(3..9)), &authorizations);
         request.unwrap().headers().clone()
     }
 

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub struct ResponseState {
     pub headers: HeaderMap,
     /// Where the response came from, after redirects; without credentials.
     pub url: Url,
+    /// The bytes that the request asked for.
+    pub requested_range: Option<Range<u64>>,
     /// Whether redirects were followed.
     pub redirected: bool,
     /// The digests of the file that redirects named on the way.

@@ -9,7 +9,7 @@ use super::{Client, ConnectStats, Exchange, SentCredentials};
 use crate::connector::ConnectedStream;
 use crate::error::{Error, Kind};
 use crate::http1::{Http1Body, Http1Connection};
-use crate::request::{FetchRequest, RouteKey, RoutedRequest};
+use crate::request::{FetchRequest, RangeByRoundTrip, RouteKey, RoutedRequest};
 use crate::response::FetchBody;
 
 /// A connection that can take a request.
@@ -51,6 +51,17 @@ impl Client {
         })
     }
 
+    /// Makes a connection for requests like this one, and keeps it idle.
+    pub(super) async fn connect_http1_ahead(
+        &self,
+        request: &RoutedRequest<'_>,
+    ) -> Result<(), Error> {
+        let route = Arc::new(request.route_key(&self.state.config));
+        let ready = Box::pin(self.connect_http1(request, route)).await?;
+        self.state.http1_pool.put(ready.route, ready.connection);
+        Ok(())
+    }
+
     async fn connect_http1(
         &self,
         request: &RoutedRequest<'_>,
@@ -71,7 +82,7 @@ impl Client {
     ) -> ReadyConnection {
         ReadyConnection {
             stats: ConnectStats::new(&stream),
-            connection: Box::new(Http1Connection::new(stream.stream)),
+            connection: Box::new(Http1Connection::new(stream.stream, stream.connect)),
             route,
         }
     }
@@ -86,9 +97,14 @@ impl Client {
             route,
             mut stats,
         } = ready;
-        let (head, authorizations) = self.build_head(request).await?;
+        let fetch = request.fetch;
+        let range = match fetch.range_by_round_trip {
+            Some(RangeByRoundTrip(choose)) => Some(choose(connection.connect_time)),
+            None => fetch.range.clone(),
+        };
+        let (head, authorizations) = self.build_head(request, range.as_ref()).await?;
         let sent = SentCredentials::of(head.headers());
-        let limits = request.fetch.silence_limits(&self.state.config);
+        let limits = fetch.silence_limits(&self.state.config);
         let started = connection.read_timeout.start(limits);
         let response = connection.send(head).await;
         let (head, framing) = response.map_err(|error| error.into_error(request.url))?;
@@ -96,8 +112,10 @@ impl Client {
         connection.read_timeout.reset();
         let pool = Arc::clone(&self.state.http1_pool);
         let body = FetchBody::Http1(Http1Body::new(framing, connection, route, pool));
+        let mut response = stats.into_response(request, head, body, sent);
+        response.requested_range = range;
         Ok(Exchange {
-            response: stats.into_response(request, head, body, sent),
+            response,
             authorizations,
         })
     }

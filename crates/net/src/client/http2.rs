@@ -57,7 +57,9 @@ impl Client {
                     }
                 }
             };
-            let (head, authorizations) = self.build_head(request).await?;
+            let (head, authorizations) = self
+                .build_head(request, request.fetch.range.as_ref())
+                .await?;
             let head = to_http2(head, request.url)?;
             let sent = SentCredentials::of(head.headers());
             let started = Instant::now();

@@ -10,6 +10,7 @@ mod http2;
 mod signed;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -145,6 +146,17 @@ impl Client {
             Err(error) if has_responded.load(Ordering::Relaxed) => Err(error),
             Err(error) => Err(error.at_first_contact()),
         }
+    }
+
+    /// Makes an HTTP/1.1 connection before the request that needs it is known, and keeps it idle for the next request to this origin. The
+    /// request is not sent. Cancel safe.
+    ///
+    /// # Errors
+    /// As for connecting in [`Client::fetch`]; a request that finds no idle connection meets the same.
+    pub async fn connect_ahead(&self, fetch: &FetchRequest<'_>) -> Result<(), Error> {
+        let config = &self.state.config;
+        let request = RoutedRequest::new(fetch, fetch.url, config)?;
+        self.connect_http1_ahead(&request).await
     }
 
     async fn fetch_final(&self, fetch: FetchRequest<'_>) -> Result<FetchResponse, Error> {
@@ -326,9 +338,10 @@ impl Client {
     async fn build_head(
         &self,
         request: &RoutedRequest<'_>,
+        range: Option<&Range<u64>>,
     ) -> Result<(http::Request<OutgoingBody>, RequestAuthorizations), Error> {
         let authorizations = self.authorizations(request);
-        let head = build_request(&self.state.config, request, &authorizations)?;
+        let head = build_request(&self.state.config, request, range, &authorizations)?;
         let Some(signer) = request.signer else {
             return Ok((head, authorizations));
         };
@@ -401,6 +414,7 @@ impl ConnectStats {
             headers: head.headers,
             url: without_credentials(request.url),
             redirected: false,
+            requested_range: request.fetch.range.clone(),
             redirect_digests: Vec::new(),
             authorized: sent.authorized,
             peer: self.peer,

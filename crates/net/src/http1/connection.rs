@@ -6,6 +6,7 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use haul_plan::BodyFraming;
 use http::response::Parts;
@@ -31,14 +32,17 @@ pub(crate) struct Http1Connection {
     request: RequestWriter,
     /// Whether the peer takes another request behind the last response.
     is_kept: bool,
+    /// How long it took to connect, which is about a round trip.
+    pub(crate) connect_time: Duration,
     pub(crate) socket_state: SocketState,
     pub(crate) read_timeout: ReadTimeout,
 }
 
 impl Http1Connection {
     /// Makes a stream an HTTP connection. Nothing is sent yet.
-    pub(crate) fn new(stream: TransportStream) -> Self {
+    pub(crate) fn new(stream: TransportStream, connect_time: Duration) -> Self {
         Self {
+            connect_time,
             socket_state: stream.socket_state(),
             stream,
             received: ReceiveBuffer::default(),

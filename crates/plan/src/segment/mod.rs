@@ -2,9 +2,9 @@
 //!
 //! A [`SegmentPlan`] owns the map of one file: which bytes are done, which worker claims which, and which are
 //! unclaimed. Workers claim from front to back, so that the beginning of the file is whole as early as
-//! possible. On a short path claims are large at first and smaller towards the end, so that all connections
-//! finish together (guided self-scheduling, Polychronopoulos and Kuck 1987). On a long path, where each
-//! request costs a round trip, every connection claims an even share. When nothing is left to claim, an idle
+//! possible. Claims are large at first and smaller towards the end, so that all connections finish together
+//! (guided self-scheduling, Polychronopoulos and Kuck 1987); on a long path, where each request costs a round
+//! trip, they are larger. When nothing is left to claim, an idle
 //! worker takes over a part of the slowest worker's remaining bytes; but hardly while the link is full, since
 //! the bytes in flight on a connection that is cut are lost.
 //!
@@ -200,18 +200,19 @@ impl SegmentPlan {
         }
     }
 
-    /// The range of a job's first request, when only the bytes of an earlier run are known.
+    /// The range of a job's first request over a path with this round trip, when only the bytes of an earlier run are known.
     #[must_use]
     pub fn first_range(
         options: &SegmentOptions,
         done: &RangeSet,
         length: Option<u64>,
+        round_trip: Duration,
     ) -> Range<u64> {
         let gap = done
             .gaps(0..length.unwrap_or(u64::MAX))
             .next()
             .unwrap_or(0..u64::MAX);
-        let size = options.fixed_size.unwrap_or(options.first_request).max(1);
+        let size = options.first_request_size(round_trip > SHORT_ROUND_TRIP);
         gap.start..gap.start.saturating_add(size).min(gap.end)
     }
 

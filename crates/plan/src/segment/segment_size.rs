@@ -13,6 +13,11 @@ const LATENCIES_PER_SEGMENT: f64 = 32.0;
 /// %.
 const MAX_CLAIM_SECONDS: f64 = 2.0;
 
+/// The part of an even share that a connection claims on a long path. Connections that share a link are not equally fast, and which of them
+/// are slow is soon decided by lost packets. The rest is for the fast ones: with whole shares the slow ones end last, and with half of them
+/// there are half as many requests again.
+const LONG_PATH_SHARE: f64 = 2.0 / 3.0;
+
 /// Weight of a new measurement: the last five or so count.
 const AVERAGE_WEIGHT: f64 = 0.2;
 
@@ -74,8 +79,9 @@ impl SegmentOptions {
     /// The size of the next claim, for a connection that is expected to bring `rate` bytes a second. `remaining` are all bytes that are
     /// still to come, claimed or not.
     ///
-    /// On a long path it is an even share of them, so that all connections end together and no further request costs a round trip. On a
-    /// short one it is half of an even share of the unclaimed bytes: there is room for connections to come, and the last claims are small.
+    /// On a long path it is [most](LONG_PATH_SHARE) of an even share of them, so that further requests cost few round trips, and still the
+    /// fast connections bring more. On a short one it is half of an even share of the unclaimed bytes: there is room for connections to
+    /// come, and the last claims are small.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -94,7 +100,7 @@ impl SegmentOptions {
         }
         let connections = self.connections.max(1) as u64;
         let share = match pace.is_long_path {
-            true => remaining.div_ceil(connections),
+            true => (LONG_PATH_SHARE * remaining as f64 / connections as f64) as u64,
             false => (unclaimed / (2 * connections)).min(unclaimed.div_ceil(workers)),
         };
         let max_for_duration = rate.map_or(u64::MAX, |rate| {
@@ -114,10 +120,22 @@ impl SegmentOptions {
         } else {
             self.max_size
         };
-        share
-            .min(max_for_duration)
-            .max(min_worthwhile)
-            .clamp(self.min_size(pace), max_size.max(self.min_size))
+        share.min(max_for_duration).max(min_worthwhile).clamp(
+            self.min_size(pace.is_long_path),
+            max_size.max(self.min_size),
+        )
+    }
+
+    /// The length of the first request's range. On a long path it is no more than what one connection brings alone anyway: what the
+    /// others take of a longer response would be on its way already, and lost.
+    pub(super) fn first_request_size(&self, is_long_path: bool) -> u64 {
+        match self.fixed_size {
+            Some(fixed) => fixed.max(1),
+            None if is_long_path && self.connections > 1 => {
+                self.first_request.min(self.min_shared_size(is_long_path))
+            }
+            None => self.first_request.max(1),
+        }
     }
 
     /// The part of the first response that its connection fetches. On a long path the others get the rest, and begin at once.
@@ -126,19 +144,24 @@ impl SegmentOptions {
         match pace.is_long_path && self.fixed_size.is_none() && !is_small {
             true => remaining
                 .div_ceil(self.connections.max(1) as u64)
-                .max(self.min_size(pace)),
+                .max(self.min_shared_size(true)),
             false => u64::MAX,
         }
     }
 
     /// Whether the connections that have begun bring what is left of the file before another one has come up to speed.
     pub(super) fn is_too_small_to_share(&self, pace: &ConnectionPace, remaining: u64) -> bool {
-        pace.is_long_path && remaining < MIN_AT_ONCE as u64 * self.min_size(pace)
+        pace.is_long_path && remaining < self.min_shared_size(true)
+    }
+
+    /// Fewer bytes than these come sooner over one connection than over several, on a long path.
+    fn min_shared_size(&self, is_long_path: bool) -> u64 {
+        (MIN_AT_ONCE as u64).saturating_mul(self.min_size(is_long_path))
     }
 
     /// The least size of claims. On a long path shares may be smaller: a connection is slow at first, and many are not.
-    fn min_size(&self, pace: &ConnectionPace) -> u64 {
-        match pace.is_long_path {
+    fn min_size(&self, is_long_path: bool) -> u64 {
+        match is_long_path {
             true => self.min_size.min(2 * self.min_takeover),
             false => self.min_size,
         }
@@ -146,7 +169,7 @@ impl SegmentOptions {
 
     /// The whole of a gap that is hardly more than the least size, so that no tiny rest is left; else 0.
     pub(super) fn whole_gap_if_small(&self, pace: &ConnectionPace, gap: u64) -> u64 {
-        if self.fixed_size.is_none() && gap < self.min_size(pace).saturating_mul(2) {
+        if self.fixed_size.is_none() && gap < self.min_size(pace.is_long_path).saturating_mul(2) {
             gap
         } else {
             0

@@ -22,9 +22,6 @@ const FULL_LINK_LENIENCY: f64 = 2.0;
 /// Fewer connections than these may not suffice to fill a link.
 const MIN_SHARERS: usize = 4;
 
-/// Nothing is known of a connection for so many latencies.
-const YOUNG_LATENCIES: f64 = 2.0;
-
 /// A connection counts as silent after this long without a byte, plus [`SILENT_LATENCIES`]: a second hiccup
 /// is common, and the stall timeout proper is much longer.
 const SILENT_SECONDS: f64 = 1.0;
@@ -176,7 +173,7 @@ fn split_slow(
         own_rate
     };
     let fast = pace.expected_rate(slow).max(mean_rate);
-    if rest <= 0.0 || slow <= 0.0 || age < YOUNG_LATENCIES * delay {
+    if rest <= 0.0 || slow <= 0.0 || age < SLOW_START_LATENCIES * delay {
         return None;
     }
     // The other one begins so much later.

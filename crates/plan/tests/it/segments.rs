@@ -224,9 +224,26 @@ fn the_largest_possible_file_does_not_overflow() {
         ..SegmentOptions::default()
     };
     assert_eq!(
-        SegmentPlan::first_range(&fixed, &RangeSet::new(), None),
+        SegmentPlan::first_range(&fixed, &RangeSet::new(), None, Duration::MAX),
         0..u64::MAX
     );
+}
+
+#[test]
+fn the_first_request_over_a_long_path_is_for_what_one_connection_brings_alone() {
+    let far = Duration::from_millis(50);
+    for (connections, round_trip, expected) in [
+        (16, Duration::from_millis(1), 16 << 20),
+        (16, far, 2 << 20),
+        (1, far, 16 << 20),
+    ] {
+        let options = SegmentOptions {
+            connections,
+            ..SegmentOptions::default()
+        };
+        let range = SegmentPlan::first_range(&options, &RangeSet::new(), None, round_trip);
+        assert_eq!(range, 0..expected, "{connections}, {round_trip:?}");
+    }
 }
 
 #[test]
@@ -234,15 +251,15 @@ fn the_first_request_is_for_the_first_gap() {
     let options = options(None, 4);
     let done: RangeSet = [0..100, 150..1000].into_iter().collect();
     assert_eq!(
-        SegmentPlan::first_range(&options, &RangeSet::new(), None),
+        SegmentPlan::first_range(&options, &RangeSet::new(), None, Duration::ZERO),
         0..64
     );
     assert_eq!(
-        SegmentPlan::first_range(&options, &done, Some(2000)),
+        SegmentPlan::first_range(&options, &done, Some(2000), Duration::ZERO),
         100..150
     );
     assert_eq!(
-        SegmentPlan::first_range(&options, &RangeSet::new(), Some(10)),
+        SegmentPlan::first_range(&options, &RangeSet::new(), Some(10), Duration::ZERO),
         0..10
     );
 }

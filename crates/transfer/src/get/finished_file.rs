@@ -11,9 +11,7 @@ use http::header::LAST_MODIFIED;
 use super::completion::complete_unmodified;
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
-use super::first_request::{
-    FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, first_range,
-};
+use super::first_request::{FirstRequest, FirstRequestOutcome, FirstResponse, first_permit};
 use super::partial_download::PartialDownload;
 use super::strategy::DownloadTotals;
 use crate::disk::{
@@ -86,7 +84,6 @@ async fn is_unchanged(
 ) -> Result<bool, GetError> {
     let _permit = first_permit(context, sources).await?;
     let request = FirstRequest {
-        range: Some(first_range(context, sources, None)),
         stored_validators: Some(stored),
         ..FirstRequest::default()
     };

@@ -2,9 +2,15 @@
 //!
 //! It learns the length, the version and whether ranges work, and costs no round trip of its own.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::ops::Range;
+use std::time::Duration;
 
-use haul_net::FetchResponse;
+use futures_util::future::join_all;
+use http::HeaderMap;
+
+use haul_net::{FetchResponse, RangeByRoundTrip};
 use haul_plan::{BytesOnDisk, RangeSet, RequestFailure, ResponseContent, SegmentPlan};
 
 use super::attempt_error::AttemptError;
@@ -16,6 +22,7 @@ use super::request::{check_robots_tag, conditions, send};
 use super::source_recovery::recover;
 use crate::disk::StoredValidators;
 use crate::error::GetError;
+use crate::options::ConnectionCount;
 
 /// A first response that a strategy can begin with. Its body is not read yet.
 #[derive(Debug)]
@@ -36,8 +43,8 @@ pub(super) enum FirstRequestOutcome {
 /// What the first request depends on.
 #[derive(Debug, Default)]
 pub(super) struct FirstRequest<'a> {
-    /// The bytes to ask for, where ranges can be trusted.
-    pub(super) range: Option<Range<u64>>,
+    /// Whether all bytes are to come in one response. Else the range depends on the path, where ranges can be trusted.
+    pub(super) asks_for_all: bool,
     /// What is on disk already.
     pub(super) resumed: Option<&'a ResumedDownload>,
     /// Whether the response begins again, and replaces what is on disk.
@@ -87,8 +94,15 @@ impl FirstRequest<'_> {
             }
             joined => joined.as_ref().into(),
         };
-        let range = self.range.clone().filter(|_| source.may_send_range);
+        let joined = self.resumed.filter(|_| !self.replaces);
+        let choose_range = |round_trip| match self.asks_for_all {
+            true => 0..u64::MAX,
+            false => first_range(context, sources, joined, round_trip),
+        };
+        let range = source.may_send_range.then(|| choose_range(Duration::ZERO));
         let mut request = source.request(range, &context.job.headers);
+        request.range_by_round_trip =
+            (source.may_send_range).then_some(RangeByRoundTrip(&choose_range));
         request.is_replaceable = sources.recovery.sources().live_count() > 1;
         if let Some(stored) = self.stored_validators {
             request.headers = conditions(stored);
@@ -119,10 +133,11 @@ fn is_other_version(error: &AttemptError) -> bool {
 }
 
 /// The bytes that the first request asks for.
-pub(super) fn first_range(
+fn first_range(
     context: &JobContext<'_>,
     sources: &DownloadSources,
     resumed: Option<&ResumedDownload>,
+    round_trip: Duration,
 ) -> Range<u64> {
     let connections = sources.max_connections(context.options().connections.max());
     let options = context.engine.segment_options(connections);
@@ -132,10 +147,37 @@ pub(super) fn first_range(
             let length = resumed.header.length;
             length.saturating_sub(1)..length.max(1)
         }
-        Some(resumed) => {
-            SegmentPlan::first_range(&options, &resumed.done, Some(resumed.header.length))
-        }
-        None => SegmentPlan::first_range(&options, &RangeSet::new(), None),
+        Some(resumed) => SegmentPlan::first_range(
+            &options,
+            &resumed.done,
+            Some(resumed.header.length),
+            round_trip,
+        ),
+        None => SegmentPlan::first_range(&options, &RangeSet::new(), None, round_trip),
+    }
+}
+
+/// Makes the other connections while the first request is on its way, if the user asks for a number of them. A connection that fails is made
+/// when it is needed. Never ready: the connections are kept idle for the requests that follow the first response.
+pub(super) fn connect_ahead(
+    context: &JobContext<'_>,
+    sources: &DownloadSources,
+) -> impl Future<Output = Infallible> + use<> {
+    let (client, source) = (context.engine.client.clone(), sources.current().clone());
+    let others = match context.options().connections {
+        ConnectionCount::Fixed(number) => number.saturating_sub(1),
+        ConnectionCount::Auto { .. } => 0,
+    };
+    async move {
+        let headers = HeaderMap::new();
+        let request = source.request(None, &headers);
+        let connecting = (0..others).filter_map(|_| {
+            let permit = source.host.try_acquire()?;
+            let connecting = client.connect_ahead(&request);
+            Some(async move { (connecting.await, permit) })
+        });
+        join_all(connecting).await;
+        pending().await
     }
 }
 

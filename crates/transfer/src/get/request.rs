@@ -32,19 +32,19 @@ pub(crate) async fn send(
     {
         request.headers.insert(IF_RANGE, value);
     }
-    let requested = RequestedContent {
-        range: request.range.clone(),
-        on_disk,
-        if_range_sent: request.headers.contains_key(IF_RANGE),
-        conditional,
-    };
-    let url = request.url;
+    let if_range_sent = request.headers.contains_key(IF_RANGE);
+    let (url, range) = (request.url, request.range.clone());
     let mut response = client.fetch(request).await.map_err(|error| {
         // The first request's range is the whole file as far as anybody knows: only others are worth naming.
-        let range = requested.range.clone();
         let range = range.filter(|range| range.start > 0 || expected_version.is_some());
         AttemptError::transport(error, false, url, range)
     })?;
+    let requested = RequestedContent {
+        range: response.requested_range.clone(),
+        on_disk,
+        if_range_sent,
+        conditional,
+    };
     let now = SystemTime::now();
     match classify_response(&requested, response.status, &response.headers, now) {
         Ok(content) => Ok((response, content)),

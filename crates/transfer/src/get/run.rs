@@ -19,7 +19,7 @@ use super::download_sources::DownloadSources;
 use super::expectations::FileExpectations;
 use super::finished_file::finish_existing;
 use super::first_request::{
-    FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, first_range,
+    FirstRequest, FirstRequestOutcome, FirstResponse, connect_ahead, first_permit,
     permit_of_responder,
 };
 use super::host_limits::HostPermit;
@@ -285,14 +285,19 @@ impl<'a> DownloadRun<'a> {
         }
         let permit = first_permit(self.context, &self.sources).await?;
         let replaces = self.starts_again.is_some();
-        let joined = resumed.filter(|_| !replaces);
         let request = FirstRequest {
-            range: Some(first_range(self.context, &self.sources, joined)),
             resumed,
             replaces,
             stored_validators: stored.as_ref(),
+            ..FirstRequest::default()
         };
-        let outcome = request.send(self.context, &mut self.sources).await?;
+        let connecting = connect_ahead(self.context, &self.sources);
+        let sending = request.send(self.context, &mut self.sources);
+        let outcome = tokio::select! {
+            biased;
+            outcome = sending => outcome?,
+            never = connecting => match never {},
+        };
         Ok((outcome, permit))
     }
 

@@ -235,7 +235,8 @@ impl SingleResponseFetch<'_> {
             let connections = self.engine.options.connections.max();
             self.engine.segment_options(connections)
         };
-        let first_range = || SegmentPlan::first_range(&sizes(), &RangeSet::new(), None);
+        let first_range =
+            || SegmentPlan::first_range(&sizes(), &RangeSet::new(), None, Duration::ZERO);
         let request = FetchRequest {
             user_url: credential_url(self.job, self.url),
             range: self.send_range.then(first_range),

@@ -121,7 +121,7 @@ async fn first_response(
     loop {
         let permit = first_permit(context, sources).await?;
         let request = FirstRequest {
-            range: Some(0..u64::MAX),
+            asks_for_all: true,
             ..FirstRequest::default()
         };
         let first = match request.send(context, sources).await {
