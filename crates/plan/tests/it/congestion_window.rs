@@ -1,0 +1,326 @@
+//! The congestion windows of Linux, as far as they decide how long a download takes: CUBIC with HyStart, and BBR.
+//!
+//! A window gets the acknowledgements and losses of its connection, and says how many bytes may be in flight. Sizes are in bytes, times in
+//! seconds.
+
+use std::collections::VecDeque;
+
+/// The payload of a packet of 1500 bytes: 52 bytes are the headers of IP and TCP with timestamps.
+pub(crate) const SEGMENT: f64 = 1448.0;
+
+/// The window of a new connection, and the least after a pause (RFC 6928).
+const INITIAL_WINDOW: f64 = 10.0 * SEGMENT;
+
+/// Which congestion control the origin's kernel has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CongestionControl {
+    Cubic,
+    Bbr,
+}
+
+impl CongestionControl {
+    pub(crate) fn new_window(self) -> Box<dyn CongestionWindow> {
+        match self {
+            Self::Cubic => Box::<CubicWindow>::default(),
+            Self::Bbr => Box::<BbrWindow>::default(),
+        }
+    }
+}
+
+/// Acknowledged bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Acknowledgement {
+    pub(crate) now: f64,
+    pub(crate) bytes: f64,
+    /// From the transmission of the bytes to now.
+    pub(crate) round_trip: f64,
+    /// How long the bottleneck took to send these bytes.
+    pub(crate) transmission: f64,
+    /// Bytes a second that arrived meanwhile.
+    pub(crate) delivery_rate: f64,
+    /// Whether all bytes that were in flight when the last round began are acknowledged.
+    pub(crate) ends_round: bool,
+    /// Whether the window, and not the origin, was what the sender waited for.
+    pub(crate) is_window_limited: bool,
+    /// Whether the sender still repairs the losses of a round before.
+    pub(crate) in_recovery: bool,
+    /// Bytes in flight.
+    pub(crate) in_flight: f64,
+}
+
+/// The window of one connection.
+pub(crate) trait CongestionWindow: std::fmt::Debug {
+    /// Bytes that may be in flight.
+    fn window(&self) -> f64;
+
+    /// Bytes a second that may be sent; `None`: all that the window allows, at once.
+    fn pacing_rate(&self) -> Option<f64> {
+        None
+    }
+
+    fn on_acknowledgement(&mut self, ack: &Acknowledgement);
+
+    /// Bytes were lost for the first time in a round.
+    fn on_loss(&mut self, now: f64);
+
+    /// The connection sends again after a pause of so many retransmission timeouts.
+    fn on_idle(&mut self, timeouts: f64);
+}
+
+/// CUBIC (RFC 9438) with the slow start of HyStart (RFC 9406 has a later form; this is that of Linux).
+#[derive(Debug)]
+struct CubicWindow {
+    window: f64,
+    /// Below this the window grows by slow start.
+    threshold: f64,
+    /// The window at the last loss; 0 before it.
+    last_max: f64,
+    /// When the present growth began, and the window at that time.
+    epoch: Option<(f64, f64)>,
+    /// The shortest round trip.
+    min_round_trip: f64,
+    /// When the present round began, and its last acknowledgement came.
+    round_began: f64,
+    last_ack: f64,
+    /// The shortest of the first round trips of this round, and how many of these there were.
+    round_trip: f64,
+    samples: u32,
+}
+
+impl CubicWindow {
+    /// The share of the window that is left after a loss.
+    const BETA: f64 = 0.7;
+    /// How fast the window grows, in segments for each cubic second.
+    const SCALE: f64 = 0.4;
+    /// Acknowledgements that are no further apart belong to one train.
+    const TRAIN_GAP: f64 = 0.002;
+    /// HyStart begins with so large a window.
+    const LEAST_HYSTART: f64 = 16.0 * SEGMENT;
+    /// Round trips of a round that show the delay.
+    const DELAY_SAMPLES: u32 = 8;
+
+    /// Ends slow start as soon as the acknowledgements show that the window fills the path: they come in a train that is half as long as a
+    /// round trip, or with a delay.
+    fn end_slow_start_if_full(&mut self, ack: &Acknowledgement) {
+        if ack.ends_round || self.round_began == 0.0 {
+            (self.round_began, self.last_ack) = (ack.now, ack.now);
+            (self.round_trip, self.samples) = (f64::INFINITY, 0);
+        }
+        let gap = ack.now - ack.transmission - self.last_ack;
+        let is_train = gap <= Self::TRAIN_GAP && ack.now - self.round_began > self.min_round_trip / 2.0;
+        if gap <= Self::TRAIN_GAP {
+            self.last_ack = ack.now;
+        }
+        if self.samples < Self::DELAY_SAMPLES {
+            self.round_trip = self.round_trip.min(ack.round_trip);
+            self.samples += 1;
+        }
+        let delay = (self.min_round_trip / 8.0).clamp(0.004, 0.016);
+        let is_delayed = self.samples == Self::DELAY_SAMPLES && self.round_trip >= self.min_round_trip + delay;
+        if self.window >= Self::LEAST_HYSTART && (is_train || is_delayed) {
+            self.threshold = self.window;
+        }
+    }
+
+    /// The window that CUBIC aims at, or that Reno would have if that is more.
+    fn target(&mut self, ack: &Acknowledgement) -> f64 {
+        let (began, from) = *self.epoch.get_or_insert((ack.now, self.window));
+        let origin = self.last_max.max(from);
+        let inflection = ((origin - from) / SEGMENT / Self::SCALE).cbrt();
+        let age = ack.now - began + self.min_round_trip;
+        let cubic = origin + Self::SCALE * (age - inflection).powi(3) * SEGMENT;
+        let reno_growth = 3.0 * (1.0 - Self::BETA) / (1.0 + Self::BETA);
+        let reno = from + reno_growth * SEGMENT * (ack.now - began) / ack.round_trip;
+        cubic.max(reno).min(1.5 * self.window)
+    }
+}
+
+impl Default for CubicWindow {
+    fn default() -> Self {
+        Self {
+            window: INITIAL_WINDOW,
+            threshold: f64::INFINITY,
+            last_max: 0.0,
+            epoch: None,
+            min_round_trip: f64::INFINITY,
+            round_began: 0.0,
+            last_ack: 0.0,
+            round_trip: f64::INFINITY,
+            samples: 0,
+        }
+    }
+}
+
+impl CongestionWindow for CubicWindow {
+    fn window(&self) -> f64 {
+        self.window
+    }
+
+    fn on_acknowledgement(&mut self, ack: &Acknowledgement) {
+        self.min_round_trip = self.min_round_trip.min(ack.round_trip);
+        if self.threshold.is_infinite() {
+            self.end_slow_start_if_full(ack);
+        }
+        if ack.in_recovery || !ack.is_window_limited {
+            return;
+        }
+        if self.window < self.threshold {
+            self.window = (self.window + ack.bytes).min(self.threshold.max(self.window));
+        } else {
+            let target = self.target(ack);
+            self.window += (target - self.window).max(0.0) * (ack.bytes / self.window).min(1.0);
+        }
+    }
+
+    fn on_loss(&mut self, _now: f64) {
+        // Fast convergence: one whose window shrinks leaves room for others.
+        self.last_max = match self.window < self.last_max {
+            true => self.window * (1.0 + Self::BETA) / 2.0,
+            false => self.window,
+        };
+        self.window = (self.window * Self::BETA).max(2.0 * SEGMENT);
+        self.threshold = self.window;
+        self.epoch = None;
+    }
+
+    fn on_idle(&mut self, timeouts: f64) {
+        self.threshold = self.threshold.max(0.75 * self.window);
+        self.window = (self.window / 2f64.powf(timeouts)).max(INITIAL_WINDOW.min(self.window));
+        self.epoch = None;
+    }
+}
+
+/// BBR, version 1: the window follows the best delivery rate of the last rounds and the shortest round trip. Loss does not shrink it. Its
+/// probe of the round trip, 0.2 s in ten, is left out.
+#[derive(Debug)]
+struct BbrWindow {
+    window: f64,
+    /// The best delivery rate of each of the last rounds.
+    rates: VecDeque<f64>,
+    min_round_trip: f64,
+    /// The rate when it last rose by a quarter, and the rounds since then.
+    full_rate: f64,
+    rounds_at_full_rate: u32,
+    phase: BbrPhase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum BbrPhase {
+    /// Doubles the rate each round until it rises no more.
+    Startup,
+    /// Empties the queue that this made.
+    Drain,
+    /// Sends more in one round, less in the next, and as much as arrives in six others.
+    ProbeBandwidth { gain: usize, since: f64 },
+}
+
+impl BbrWindow {
+    /// 2 / ln 2: as much as doubles the rate each round.
+    const STARTUP_GAIN: f64 = 2.885;
+    const WINDOW_GAIN: f64 = 2.0;
+    const PROBE_GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+    /// Rounds whose best rate counts.
+    const RATE_ROUNDS: usize = 10;
+    /// The rate is that of the path if it rises by less than a quarter in so many rounds.
+    const FULL_ROUNDS: u32 = 3;
+
+    fn rate(&self) -> f64 {
+        self.rates.iter().copied().fold(0.0, f64::max)
+    }
+
+    fn gain(&self) -> f64 {
+        match self.phase {
+            BbrPhase::Startup => Self::STARTUP_GAIN,
+            BbrPhase::Drain => 1.0 / Self::STARTUP_GAIN,
+            BbrPhase::ProbeBandwidth { gain, .. } => Self::PROBE_GAINS[gain],
+        }
+    }
+
+    fn in_flight_at(&self, gain: f64) -> f64 {
+        gain * self.rate() * self.min_round_trip
+    }
+
+    fn on_round_end(&mut self, is_window_limited: bool) {
+        if self.phase == BbrPhase::Startup && is_window_limited {
+            if self.rate() >= 1.25 * self.full_rate {
+                (self.full_rate, self.rounds_at_full_rate) = (self.rate(), 0);
+            } else {
+                self.rounds_at_full_rate += 1;
+            }
+            if self.rounds_at_full_rate >= Self::FULL_ROUNDS {
+                self.phase = BbrPhase::Drain;
+            }
+        }
+        self.rates.push_back(0.0);
+        if self.rates.len() > Self::RATE_ROUNDS {
+            self.rates.pop_front();
+        }
+    }
+
+    fn advance_phase(&mut self, ack: &Acknowledgement) {
+        match self.phase {
+            BbrPhase::Drain if ack.in_flight <= self.in_flight_at(1.0) => {
+                self.phase = BbrPhase::ProbeBandwidth { gain: 2, since: ack.now };
+            }
+            BbrPhase::ProbeBandwidth { gain, since } => {
+                let is_old = ack.now - since > self.min_round_trip;
+                let has_drained = gain == 1 && ack.in_flight <= self.in_flight_at(1.0);
+                if is_old || has_drained {
+                    let gain = (gain + 1) % Self::PROBE_GAINS.len();
+                    self.phase = BbrPhase::ProbeBandwidth { gain, since: ack.now };
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Default for BbrWindow {
+    fn default() -> Self {
+        Self {
+            window: INITIAL_WINDOW,
+            rates: VecDeque::from([0.0]),
+            min_round_trip: f64::INFINITY,
+            full_rate: 0.0,
+            rounds_at_full_rate: 0,
+            phase: BbrPhase::Startup,
+        }
+    }
+}
+
+impl CongestionWindow for BbrWindow {
+    fn window(&self) -> f64 {
+        self.window
+    }
+
+    fn pacing_rate(&self) -> Option<f64> {
+        let rate = self.rate();
+        (rate > 0.0).then(|| self.gain() * rate)
+    }
+
+    fn on_acknowledgement(&mut self, ack: &Acknowledgement) {
+        self.min_round_trip = self.min_round_trip.min(ack.round_trip);
+        if ack.ends_round {
+            self.on_round_end(ack.is_window_limited);
+        }
+        if let Some(best) = self.rates.back_mut() {
+            *best = best.max(ack.delivery_rate);
+        }
+        self.advance_phase(ack);
+        let target = match self.phase {
+            BbrPhase::Startup => self.in_flight_at(Self::STARTUP_GAIN),
+            _ => self.in_flight_at(Self::WINDOW_GAIN),
+        };
+        let grown = self.window + ack.bytes;
+        self.window = match self.phase {
+            BbrPhase::Startup if self.window >= target => self.window,
+            BbrPhase::Startup => grown,
+            _ => grown.min(target),
+        };
+        self.window = self.window.max(4.0 * SEGMENT);
+    }
+
+    fn on_loss(&mut self, _now: f64) {}
+
+    fn on_idle(&mut self, _timeouts: f64) {}
+}
