@@ -19,10 +19,13 @@ pub(crate) enum CongestionControl {
 }
 
 impl CongestionControl {
-    pub(crate) fn new_window(self) -> Box<dyn CongestionWindow> {
+    pub(crate) fn new_window(self, number: usize) -> Box<dyn CongestionWindow> {
         match self {
             Self::Cubic => Box::<CubicWindow>::default(),
-            Self::Bbr => Box::<BbrWindow>::default(),
+            Self::Bbr => Box::new(BbrWindow {
+                first_gain: 2 + number % 6,
+                ..BbrWindow::default()
+            }),
         }
     }
 }
@@ -60,8 +63,8 @@ pub(crate) trait CongestionWindow: std::fmt::Debug {
 
     fn on_acknowledgement(&mut self, ack: &Acknowledgement);
 
-    /// Bytes were lost for the first time in a round.
-    fn on_loss(&mut self, now: f64);
+    /// Bytes were lost, perhaps for the first time in a round; so many are still in flight.
+    fn on_loss(&mut self, is_first: bool, in_flight: f64);
 
     /// The connection sends again after a pause of so many retransmission timeouts.
     fn on_idle(&mut self, timeouts: f64);
@@ -92,6 +95,8 @@ impl CubicWindow {
     const BETA: f64 = 0.7;
     /// How fast the window grows, in segments for each cubic second.
     const SCALE: f64 = 0.4;
+    /// How fast it grows at least in a round, until something is lost.
+    const GROWTH_BEFORE_LOSS: f64 = 1.05;
     /// Acknowledgements that are no further apart belong to one train.
     const TRAIN_GAP: f64 = 0.002;
     /// HyStart begins with so large a window.
@@ -119,6 +124,7 @@ impl CubicWindow {
         let is_delayed = self.samples == Self::DELAY_SAMPLES && self.round_trip >= self.min_round_trip + delay;
         if self.window >= Self::LEAST_HYSTART && (is_train || is_delayed) {
             self.threshold = self.window;
+if std::env::var("DBG").is_ok() { println!("exit at {:.3} window {:.0} train {is_train} rt {:.4} min {:.4}", ack.now, self.window/SEGMENT, self.round_trip, self.min_round_trip); }
         }
     }
 
@@ -131,7 +137,8 @@ impl CubicWindow {
         let cubic = origin + Self::SCALE * (age - inflection).powi(3) * SEGMENT;
         let reno_growth = 3.0 * (1.0 - Self::BETA) / (1.0 + Self::BETA);
         let reno = from + reno_growth * SEGMENT * (ack.now - began) / ack.round_trip;
-        cubic.max(reno).min(1.5 * self.window)
+        let least = if self.last_max == 0.0 { Self::GROWTH_BEFORE_LOSS * self.window } else { 0.0 };
+        cubic.max(reno).max(least).min(1.5 * self.window)
     }
 }
 
@@ -172,7 +179,10 @@ impl CongestionWindow for CubicWindow {
         }
     }
 
-    fn on_loss(&mut self, _now: f64) {
+    fn on_loss(&mut self, is_first: bool, _in_flight: f64) {
+        if !is_first {
+            return;
+        }
         // Fast convergence: one whose window shrinks leaves room for others.
         self.last_max = match self.window < self.last_max {
             true => self.window * (1.0 + Self::BETA) / 2.0,
@@ -202,6 +212,11 @@ struct BbrWindow {
     full_rate: f64,
     rounds_at_full_rate: u32,
     phase: BbrPhase,
+    /// Where it begins to probe: all connections at once would fill the queue together.
+    first_gain: usize,
+    /// After a loss it sends for a round only as much as arrives, and has the window from before again when all is repaired.
+    is_conserving: bool,
+    window_before_loss: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -260,7 +275,8 @@ impl BbrWindow {
     fn advance_phase(&mut self, ack: &Acknowledgement) {
         match self.phase {
             BbrPhase::Drain if ack.in_flight <= self.in_flight_at(1.0) => {
-                self.phase = BbrPhase::ProbeBandwidth { gain: 2, since: ack.now };
+                self.phase = BbrPhase::ProbeBandwidth { gain: self.first_gain, since: ack.now };
+if std::env::var("DBG").is_ok() { println!("probe at {:.3} rate {:.0} minrtt {:.3} {:?}", ack.now, self.rate(), self.min_round_trip, self.rates); }
             }
             BbrPhase::ProbeBandwidth { gain, since } => {
                 let is_old = ack.now - since > self.min_round_trip;
@@ -284,6 +300,9 @@ impl Default for BbrWindow {
             full_rate: 0.0,
             rounds_at_full_rate: 0,
             phase: BbrPhase::Startup,
+            first_gain: 2,
+            is_conserving: false,
+            window_before_loss: 0.0,
         }
     }
 }
@@ -302,6 +321,7 @@ impl CongestionWindow for BbrWindow {
         self.min_round_trip = self.min_round_trip.min(ack.round_trip);
         if ack.ends_round {
             self.on_round_end(ack.is_window_limited);
+            self.is_conserving = false;
         }
         if let Some(best) = self.rates.back_mut() {
             *best = best.max(ack.delivery_rate);
@@ -311,6 +331,13 @@ impl CongestionWindow for BbrWindow {
             BbrPhase::Startup => self.in_flight_at(Self::STARTUP_GAIN),
             _ => self.in_flight_at(Self::WINDOW_GAIN),
         };
+        if self.is_conserving {
+            self.window = self.window.max(ack.in_flight + ack.bytes);
+            return;
+        }
+        if !ack.in_recovery {
+            self.window = self.window.max(std::mem::take(&mut self.window_before_loss));
+        }
         let grown = self.window + ack.bytes;
         self.window = match self.phase {
             BbrPhase::Startup if self.window >= target => self.window,
@@ -320,7 +347,15 @@ impl CongestionWindow for BbrWindow {
         self.window = self.window.max(4.0 * SEGMENT);
     }
 
-    fn on_loss(&mut self, _now: f64) {}
+    fn on_loss(&mut self, is_first: bool, in_flight: f64) {
+        if is_first {
+            self.window_before_loss = self.window_before_loss.max(self.window);
+            self.is_conserving = true;
+        }
+        if self.is_conserving {
+            self.window = in_flight.max(SEGMENT);
+        }
+    }
 
     fn on_idle(&mut self, _timeouts: f64) {}
 }

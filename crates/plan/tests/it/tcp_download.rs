@@ -165,6 +165,7 @@ impl TcpDownload {
         self.outcome.requests += 1;
         let expected = claim.range.end - claim.range.start;
         self.link.request(connection, expected, self.now);
+if std::env::var("DBG").is_ok() { println!("claim at {:?} {claim:?} c{connection}", self.now); }
         let emptied = claim.taken_from.filter(|taken| taken.victim_emptied);
         self.workers.push(TcpWorker { connection, claim, expected, is_delivering: false });
         if let Some(taken) = emptied {

@@ -29,6 +29,9 @@ const FLIGHTS_IN_PATH: f64 = 2048.0;
 /// The least retransmission timeout is so much longer than a round trip. After such a pause a window shrinks.
 const MIN_TIMEOUT: f64 = 0.2;
 
+/// A handshake takes up to so much longer than its round trips: connections that begin together do not stay in step.
+const SETUP_JITTER: Duration = Duration::from_millis(2);
+
 /// A path to an origin, and what the origin does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TcpPath {
@@ -86,7 +89,6 @@ struct Flight {
     /// Bytes that had arrived by then.
     delivered_before: f64,
     has_arrived: bool,
-    is_retransmission: bool,
     /// Whether nothing followed it that would have shown its loss.
     is_tail: bool,
 }
@@ -139,7 +141,7 @@ impl TcpSender {
         if room < self.unwritten.min(buffer / 3.0) {
             return;
         }
-        let written = room.min(self.unwritten);
+        let written = room.min(self.unwritten).floor();
         self.unwritten -= written;
         self.unsent += written;
         if let Some(limit) = limit {
@@ -160,14 +162,18 @@ impl TcpSender {
                 return None;
             }
         };
-        self.is_window_limited = self.in_flight > 0.0 && self.in_flight + next.1 / 2.0 > window;
-        (!self.is_window_limited && now >= self.paced_until).then_some(next)
+        self.is_window_limited = true;
+        let has_room = self.in_flight <= 0.0 || self.in_flight + next.1 / 2.0 <= window;
+        (has_room && now >= self.paced_until).then_some(next)
     }
 
     fn send(&mut self, number: u64, bytes: f64, now: f64) {
         let delivered = self.delivered;
         if self.lost.front() == Some(&number) {
             self.lost.pop_front();
+            if let Some(flight) = self.flight(number) {
+                (flight.sent_at, flight.delivered_before) = (now, delivered);
+            }
         } else {
             self.unsent -= bytes;
             self.flights.push_back(Flight {
@@ -176,7 +182,6 @@ impl TcpSender {
                 sent_at: now,
                 delivered_before: delivered,
                 has_arrived: false,
-                is_retransmission: false,
                 is_tail: false,
             });
         }
@@ -196,26 +201,23 @@ impl TcpSender {
         flight.has_arrived = true;
         let acked = flight.missing;
         let (round_trip, delivered_before) = (now - flight.sent_at, flight.delivered_before);
-        let is_retransmission = flight.is_retransmission;
         self.in_flight = in_flight - acked;
         self.delivered = delivered + acked;
         let ends_round = number >= self.round_end;
         if ends_round {
             self.round_end = self.next_number();
         }
-        if !is_retransmission {
-            self.window.on_acknowledgement(&Acknowledgement {
-                now,
-                bytes: acked,
-                round_trip,
-                transmission: acked / rate,
-                delivery_rate: (self.delivered - delivered_before) / round_trip,
-                ends_round,
-                is_window_limited: self.is_window_limited,
-                in_recovery: number < self.recovery_end,
-                in_flight: self.in_flight,
-            });
-        }
+        self.window.on_acknowledgement(&Acknowledgement {
+            now,
+            bytes: acked,
+            round_trip,
+            transmission: acked / rate,
+            delivery_rate: (self.delivered - delivered_before) / round_trip,
+            ends_round,
+            is_window_limited: self.is_window_limited,
+            in_recovery: number < self.recovery_end,
+            in_flight: self.in_flight,
+        });
     }
 
     /// Whether a flight was lost that none followed, for the first time.
@@ -229,18 +231,18 @@ impl TcpSender {
     }
 
     /// The sender learns that a flight was lost.
-    fn on_loss(&mut self, number: u64, now: f64) {
+    fn on_loss(&mut self, number: u64) {
         let next = self.next_number();
         let Some(flight) = self.flight(number) else {
             return;
         };
-        flight.is_retransmission = true;
         self.in_flight -= flight.missing;
         self.lost.push_back(number);
-        if number >= self.recovery_end {
-            self.window.on_loss(now);
+        let is_first = number >= self.recovery_end;
+        if is_first {
             self.recovery_end = next;
         }
+        self.window.on_loss(is_first, self.in_flight);
     }
 
     /// Some bytes of a flight were lost, and the others arrive.
@@ -332,9 +334,10 @@ impl TcpLink {
 
     /// Opens a connection, and returns its number.
     pub(crate) fn connect(&mut self, now: Duration) -> usize {
+        let delay = SETUP_JITTER.mul_f64(self.draw());
         self.senders.push(Some(TcpSender {
-            window: self.path.congestion_control.new_window(),
-            connected_at: now + self.path.round_trip * self.path.setup_round_trips,
+            window: self.path.congestion_control.new_window(self.senders.len()),
+            connected_at: now + self.path.round_trip * self.path.setup_round_trips + delay,
             flights: VecDeque::new(),
             first: 0,
             lost: VecDeque::new(),
@@ -394,7 +397,7 @@ impl TcpLink {
                 self.schedule(at, connection, event);
                 return None;
             }
-            TcpEvent::Loss(number) => sender.on_loss(number, now),
+            TcpEvent::Loss(number) => sender.on_loss(number),
             TcpEvent::Ready | TcpEvent::AtQueue { .. } => {}
         }
         self.send(connection, now);
@@ -443,7 +446,7 @@ impl TcpLink {
     fn enter_queue(&mut self, connection: usize, number: u64, bytes: f64, now: f64) {
         let waiting = (self.free_at - now).max(0.0);
         let lost = match waiting > self.path.queue_time.as_secs_f64() {
-            true => { self.drops += (bytes/1448.0) as u64; bytes }
+            true => { if std::env::var("DBG").is_ok() { println!("drop {now:.3} {connection}"); } self.drops += (bytes/1448.0) as u64; bytes }
             false => self.draw_loss(bytes),
         };
         if lost < bytes {
@@ -459,6 +462,12 @@ impl TcpLink {
         }
     }
 
+    /// A number from 0 to 1.
+    fn draw(&mut self) -> f64 {
+        self.drawn += 1;
+        random(self.path.seed, self.drawn)
+    }
+
     /// How many of these bytes are lost by chance.
     fn draw_loss(&mut self, bytes: f64) -> f64 {
         if self.path.loss <= 0.0 {
@@ -469,9 +478,7 @@ impl TcpLink {
         // The number of segments to the next loss is geometrically distributed.
         let mut at = 0.0;
         loop {
-            self.drawn += 1;
-            let draw = random(self.path.seed, self.drawn).max(f64::MIN_POSITIVE);
-            at += 1.0 + (draw.ln() / (1.0 - self.path.loss).ln()).floor();
+            at += 1.0 + (self.draw().max(f64::MIN_POSITIVE).ln() / (1.0 - self.path.loss).ln()).floor();
             if at > segments {
                 return f64::min(lost, bytes);
             }
