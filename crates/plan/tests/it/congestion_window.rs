@@ -124,7 +124,6 @@ impl CubicWindow {
         let is_delayed = self.samples == Self::DELAY_SAMPLES && self.round_trip >= self.min_round_trip + delay;
         if self.window >= Self::LEAST_HYSTART && (is_train || is_delayed) {
             self.threshold = self.window;
-if std::env::var("DBG").is_ok() { println!("exit at {:.3} window {:.0} train {is_train} rt {:.4} min {:.4}", ack.now, self.window/SEGMENT, self.round_trip, self.min_round_trip); }
         }
     }
 
@@ -276,7 +275,6 @@ impl BbrWindow {
         match self.phase {
             BbrPhase::Drain if ack.in_flight <= self.in_flight_at(1.0) => {
                 self.phase = BbrPhase::ProbeBandwidth { gain: self.first_gain, since: ack.now };
-if std::env::var("DBG").is_ok() { println!("probe at {:.3} rate {:.0} minrtt {:.3} {:?}", ack.now, self.rate(), self.min_round_trip, self.rates); }
             }
             BbrPhase::ProbeBandwidth { gain, since } => {
                 let is_old = ack.now - since > self.min_round_trip;

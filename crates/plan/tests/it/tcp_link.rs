@@ -14,23 +14,24 @@ use std::time::Duration;
 use crate::congestion_window::{Acknowledgement, CongestionControl, CongestionWindow, SEGMENT};
 use crate::simulated_link::random;
 
-/// The largest send buffer of a socket, Linux's default.
-const MAX_SEND_BUFFER: f64 = 4_194_304.0;
+/// The largest send buffer of a socket: the 4 MiB that are Linux's default, and what a last write goes beyond them.
+const MAX_SEND_BUFFER: f64 = 4_600_000.0;
 
 /// The send buffer of a new connection.
 const MIN_SEND_BUFFER: f64 = 87_040.0;
 
 /// A window is sent in so many flights.
-const FLIGHTS_IN_WINDOW: f64 = 64.0;
+const FLIGHTS_IN_WINDOW: f64 = 32.0;
 
 /// All windows together need no finer flights than this share of what fits into the path.
-const FLIGHTS_IN_PATH: f64 = 2048.0;
+const FLIGHTS_IN_PATH: f64 = 1024.0;
 
 /// The least retransmission timeout is so much longer than a round trip. After such a pause a window shrinks.
 const MIN_TIMEOUT: f64 = 0.2;
 
-/// A handshake takes up to so much longer than its round trips: connections that begin together do not stay in step.
-const SETUP_JITTER: Duration = Duration::from_millis(2);
+/// Packets take up to so many seconds longer than the round trip, by chance, or up to this share of it if that is less. Without it,
+/// connections that begin together stay in step for ever, and the kernels' do not.
+const JITTER: (f64, f64) = (0.001, 0.05);
 
 /// A path to an origin, and what the origin does.
 #[derive(Debug, Clone, Copy)]
@@ -119,6 +120,8 @@ struct TcpSender {
     limited_until: f64,
     /// When it looks again whether pacing allows more.
     wakes_at: f64,
+    /// When the last flight reaches the bottleneck: one connection's packets stay in order.
+    last_at_queue: f64,
 }
 
 impl TcpSender {
@@ -153,7 +156,7 @@ impl TcpSender {
     fn next_flight(&mut self, now: f64, min_flight: f64) -> Option<(u64, f64)> {
         let window = self.window.window();
         let size = (window / FLIGHTS_IN_WINDOW / SEGMENT).floor() * SEGMENT;
-        let size = size.max(min_flight).min(window);
+        let size = size.max(min_flight).min(window).floor();
         let next = match self.lost.front() {
             Some(&number) => (number, self.flight(number)?.missing),
             None if self.unsent > 0.0 => (self.next_number(), size.min(self.unsent)),
@@ -314,7 +317,6 @@ pub(crate) struct TcpLink {
     event_count: u64,
     /// When the bottleneck has sent all that waits at it.
     free_at: f64,
-    pub(crate) drops: u64,
     /// Random numbers that were drawn.
     drawn: u64,
 }
@@ -328,13 +330,12 @@ impl TcpLink {
             event_count: 0,
             free_at: 0.0,
             drawn: 0,
-            drops: 0,
         }
     }
 
     /// Opens a connection, and returns its number.
     pub(crate) fn connect(&mut self, now: Duration) -> usize {
-        let delay = SETUP_JITTER.mul_f64(self.draw());
+        let delay = Duration::from_secs_f64(2.0 * self.jitter());
         self.senders.push(Some(TcpSender {
             window: self.path.congestion_control.new_window(self.senders.len()),
             connected_at: now + self.path.round_trip * self.path.setup_round_trips + delay,
@@ -352,6 +353,7 @@ impl TcpLink {
             paced_until: 0.0,
             limited_until: 0.0,
             wakes_at: 0.0,
+            last_at_queue: 0.0,
         }));
         self.senders.len() - 1
     }
@@ -429,9 +431,14 @@ impl TcpLink {
         }
         let next_write = sender.limited_until;
         let wakes_at = sender.next_wake_up(now);
+        let mut at_queue = sender.last_at_queue;
         for (number, bytes) in sent {
             let bytes = whole(bytes);
-            self.schedule(now + round_trip, connection, TcpEvent::AtQueue { number, bytes });
+            at_queue = at_queue.max(now + round_trip + self.jitter());
+            self.schedule(at_queue, connection, TcpEvent::AtQueue { number, bytes });
+        }
+        if let Some(sender) = self.senders[connection].as_mut() {
+            sender.last_at_queue = at_queue;
         }
         if next_write > limited_until {
             self.schedule(next_write, connection, TcpEvent::Ready);
@@ -446,7 +453,7 @@ impl TcpLink {
     fn enter_queue(&mut self, connection: usize, number: u64, bytes: f64, now: f64) {
         let waiting = (self.free_at - now).max(0.0);
         let lost = match waiting > self.path.queue_time.as_secs_f64() {
-            true => { if std::env::var("DBG").is_ok() { println!("drop {now:.3} {connection}"); } self.drops += (bytes/1448.0) as u64; bytes }
+            true => bytes,
             false => self.draw_loss(bytes),
         };
         if lost < bytes {
@@ -460,6 +467,11 @@ impl TcpLink {
             };
             self.schedule(self.free_at.max(now), connection, event);
         }
+    }
+
+    /// By how many seconds a packet is late.
+    fn jitter(&mut self) -> f64 {
+        JITTER.0.min(JITTER.1 * self.path.round_trip.as_secs_f64()) * self.draw()
     }
 
     /// A number from 0 to 1.
