@@ -37,8 +37,6 @@ pub(crate) struct Acknowledgement {
     pub(crate) bytes: f64,
     /// From the transmission of the bytes to now.
     pub(crate) round_trip: f64,
-    /// How long the bottleneck took to send these bytes.
-    pub(crate) transmission: f64,
     /// Bytes a second that arrived meanwhile.
     pub(crate) delivery_rate: f64,
     /// Whether all bytes that were in flight when the last round began are acknowledged.
@@ -82,9 +80,6 @@ struct CubicWindow {
     epoch: Option<(f64, f64)>,
     /// The shortest round trip.
     min_round_trip: f64,
-    /// When the present round began, and its last acknowledgement came.
-    round_began: f64,
-    last_ack: f64,
     /// The shortest of the first round trips of this round, and how many of these there were.
     round_trip: f64,
     samples: u32,
@@ -97,24 +92,16 @@ impl CubicWindow {
     const SCALE: f64 = 0.4;
     /// How fast it grows at least in a round, until something is lost.
     const GROWTH_BEFORE_LOSS: f64 = 1.05;
-    /// Acknowledgements that are no further apart belong to one train.
-    const TRAIN_GAP: f64 = 0.002;
     /// HyStart begins with so large a window.
     const LEAST_HYSTART: f64 = 16.0 * SEGMENT;
     /// Round trips of a round that show the delay.
     const DELAY_SAMPLES: u32 = 8;
 
-    /// Ends slow start as soon as the acknowledgements show that the window fills the path: they come in a train that is half as long as a
-    /// round trip, or with a delay.
-    fn end_slow_start_if_full(&mut self, ack: &Acknowledgement) {
-        if ack.ends_round || self.round_began == 0.0 {
-            (self.round_began, self.last_ack) = (ack.now, ack.now);
+    /// Ends slow start when a round begins with longer round trips: a queue has formed. (HyStart also looks for trains of acknowledgements,
+    /// which changes nothing on the links here: wherever these are clear, the delay is seen as early.)
+    fn end_slow_start_if_delayed(&mut self, ack: &Acknowledgement) {
+        if ack.ends_round {
             (self.round_trip, self.samples) = (f64::INFINITY, 0);
-        }
-        let gap = ack.now - ack.transmission - self.last_ack;
-        let is_train = gap <= Self::TRAIN_GAP && ack.now - self.round_began > self.min_round_trip / 2.0;
-        if gap <= Self::TRAIN_GAP {
-            self.last_ack = ack.now;
         }
         if self.samples < Self::DELAY_SAMPLES {
             self.round_trip = self.round_trip.min(ack.round_trip);
@@ -122,7 +109,7 @@ impl CubicWindow {
         }
         let delay = (self.min_round_trip / 8.0).clamp(0.004, 0.016);
         let is_delayed = self.samples == Self::DELAY_SAMPLES && self.round_trip >= self.min_round_trip + delay;
-        if self.window >= Self::LEAST_HYSTART && (is_train || is_delayed) {
+        if self.window >= Self::LEAST_HYSTART && is_delayed {
             self.threshold = self.window;
         }
     }
@@ -149,8 +136,6 @@ impl Default for CubicWindow {
             last_max: 0.0,
             epoch: None,
             min_round_trip: f64::INFINITY,
-            round_began: 0.0,
-            last_ack: 0.0,
             round_trip: f64::INFINITY,
             samples: 0,
         }
@@ -165,7 +150,7 @@ impl CongestionWindow for CubicWindow {
     fn on_acknowledgement(&mut self, ack: &Acknowledgement) {
         self.min_round_trip = self.min_round_trip.min(ack.round_trip);
         if self.threshold.is_infinite() {
-            self.end_slow_start_if_full(ack);
+            self.end_slow_start_if_delayed(ack);
         }
         if ack.in_recovery || !ack.is_window_limited {
             return;

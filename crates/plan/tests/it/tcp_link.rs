@@ -196,7 +196,7 @@ impl TcpSender {
     }
 
     /// The missing bytes of a flight have arrived and are acknowledged.
-    fn acknowledge(&mut self, number: u64, now: f64, rate: f64) {
+    fn acknowledge(&mut self, number: u64, now: f64) {
         let (in_flight, delivered) = (self.in_flight, self.delivered);
         let Some(flight) = self.flight(number) else {
             return;
@@ -214,7 +214,6 @@ impl TcpSender {
             now,
             bytes: acked,
             round_trip,
-            transmission: acked / rate,
             delivery_rate: (self.delivered - delivered_before) / round_trip,
             ends_round,
             is_window_limited: self.is_window_limited,
@@ -385,12 +384,11 @@ impl TcpLink {
             self.enter_queue(connection, number, bytes as f64, now);
             return None;
         }
-        let rate = self.path.rate();
         let sender = self.senders[connection].as_mut()?;
         let mut bytes = 0.0;
         match event {
             TcpEvent::Arrival(number) => {
-                sender.acknowledge(number, now, rate);
+                sender.acknowledge(number, now);
                 bytes = sender.take_readable();
             }
             TcpEvent::Loss(number) if sender.is_unnoticed_tail(number) => {
