@@ -80,9 +80,9 @@ struct CubicWindow {
     epoch: Option<(f64, f64)>,
     /// The shortest round trip.
     min_round_trip: f64,
-    /// The shortest of the first round trips of this round, and how many of these there were.
+    /// The shortest of the first round trips of this round, and the bytes that made them.
     round_trip: f64,
-    samples: u32,
+    sampled: f64,
 }
 
 impl CubicWindow {
@@ -94,21 +94,22 @@ impl CubicWindow {
     const GROWTH_BEFORE_LOSS: f64 = 1.05;
     /// HyStart begins with so large a window.
     const LEAST_HYSTART: f64 = 16.0 * SEGMENT;
-    /// Round trips of a round that show the delay.
-    const DELAY_SAMPLES: u32 = 8;
+    /// The bytes at the begin of a round that show the delay: eight acknowledgements of two segments each.
+    const SAMPLED: f64 = 16.0 * SEGMENT;
 
     /// Ends slow start when a round begins with longer round trips: a queue has formed. (HyStart also looks for trains of acknowledgements,
     /// which changes nothing on the links here: wherever these are clear, the delay is seen as early.)
     fn end_slow_start_if_delayed(&mut self, ack: &Acknowledgement) {
         if ack.ends_round {
-            (self.round_trip, self.samples) = (f64::INFINITY, 0);
+            (self.round_trip, self.sampled) = (f64::INFINITY, 0.0);
         }
-        if self.samples < Self::DELAY_SAMPLES {
+        if self.sampled < Self::SAMPLED {
             self.round_trip = self.round_trip.min(ack.round_trip);
-            self.samples += 1;
+            self.sampled += ack.bytes;
         }
         let delay = (self.min_round_trip / 8.0).clamp(0.004, 0.016);
-        let is_delayed = self.samples == Self::DELAY_SAMPLES && self.round_trip >= self.min_round_trip + delay;
+        let is_delayed =
+            self.sampled >= Self::SAMPLED && self.round_trip >= self.min_round_trip + delay;
         if self.window >= Self::LEAST_HYSTART && is_delayed {
             self.threshold = self.window;
         }
@@ -123,7 +124,11 @@ impl CubicWindow {
         let cubic = origin + Self::SCALE * (age - inflection).powi(3) * SEGMENT;
         let reno_growth = 3.0 * (1.0 - Self::BETA) / (1.0 + Self::BETA);
         let reno = from + reno_growth * SEGMENT * (ack.now - began) / ack.round_trip;
-        let least = if self.last_max == 0.0 { Self::GROWTH_BEFORE_LOSS * self.window } else { 0.0 };
+        let least = if self.last_max == 0.0 {
+            Self::GROWTH_BEFORE_LOSS * self.window
+        } else {
+            0.0
+        };
         cubic.max(reno).max(least).min(1.5 * self.window)
     }
 }
@@ -137,7 +142,7 @@ impl Default for CubicWindow {
             epoch: None,
             min_round_trip: f64::INFINITY,
             round_trip: f64::INFINITY,
-            samples: 0,
+            sampled: 0.0,
         }
     }
 }
@@ -259,14 +264,20 @@ impl BbrWindow {
     fn advance_phase(&mut self, ack: &Acknowledgement) {
         match self.phase {
             BbrPhase::Drain if ack.in_flight <= self.in_flight_at(1.0) => {
-                self.phase = BbrPhase::ProbeBandwidth { gain: self.first_gain, since: ack.now };
+                self.phase = BbrPhase::ProbeBandwidth {
+                    gain: self.first_gain,
+                    since: ack.now,
+                };
             }
             BbrPhase::ProbeBandwidth { gain, since } => {
                 let is_old = ack.now - since > self.min_round_trip;
                 let has_drained = gain == 1 && ack.in_flight <= self.in_flight_at(1.0);
                 if is_old || has_drained {
                     let gain = (gain + 1) % Self::PROBE_GAINS.len();
-                    self.phase = BbrPhase::ProbeBandwidth { gain, since: ack.now };
+                    self.phase = BbrPhase::ProbeBandwidth {
+                        gain,
+                        since: ack.now,
+                    };
                 }
             }
             _ => {}
@@ -319,7 +330,9 @@ impl CongestionWindow for BbrWindow {
             return;
         }
         if !ack.in_recovery {
-            self.window = self.window.max(std::mem::take(&mut self.window_before_loss));
+            self.window = self
+                .window
+                .max(std::mem::take(&mut self.window_before_loss));
         }
         let grown = self.window + ack.bytes;
         self.window = match self.phase {

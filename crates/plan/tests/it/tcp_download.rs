@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use haul_plan::{Claim, ClaimId, ConnectionControl, ConnectionControlOptions, ProgressSample, RangeSet, SegmentOptions, SegmentPlan};
+use haul_plan::{
+    Claim, ClaimId, ConnectionControl, ConnectionControlOptions, ProgressSample, RangeSet,
+    SegmentOptions, SegmentPlan,
+};
 
 use crate::tcp_link::{TcpLink, TcpPath, whole};
 
@@ -51,14 +54,8 @@ pub(crate) struct TcpDownload {
 }
 
 impl TcpDownload {
-    /// Downloads a file of `length` bytes.
-    pub(crate) fn run(path: TcpPath, length: u64, control: ConnectionControlOptions) -> TcpDownloadOutcome {
-        let limit = Duration::from_secs(7200);
-        Self::run_for(path, length, control, limit).unwrap()
-    }
-
-    /// The same, if that takes no longer than a limit.
-    pub(crate) fn run_for(
+    /// Downloads a file of `length` bytes, if that takes no longer than a limit.
+    pub(crate) fn run(
         path: TcpPath,
         length: u64,
         control: ConnectionControlOptions,
@@ -80,7 +77,11 @@ impl TcpDownload {
     fn begin(path: TcpPath, length: u64, control: ConnectionControlOptions) -> Self {
         let options = SegmentOptions {
             connections: control.max,
-            first_request: if control.max == 1 { u64::MAX } else { SegmentOptions::default().first_request },
+            first_request: if control.max == 1 {
+                u64::MAX
+            } else {
+                SegmentOptions::default().first_request
+            },
             ..SegmentOptions::default()
         };
         let nothing = RangeSet::new();
@@ -99,17 +100,30 @@ impl TcpDownload {
         let mut control = ConnectionControl::new(control);
         plan.set_round_trip(path.round_trip);
         control.on_first_response(length, path.round_trip, Duration::ZERO);
-        let claim = plan.claim_first_response(range.start..expected, Duration::ZERO).unwrap();
+        let claim = plan
+            .claim_first_response(range.start..expected, Duration::ZERO)
+            .unwrap();
         let mut download = Self {
             link,
             plan,
             control,
-            workers: vec![TcpWorker { connection, claim, expected, is_delivering: true }],
+            workers: vec![TcpWorker {
+                connection,
+                claim,
+                expected,
+                is_delivering: true,
+            }],
             idle: Vec::new(),
             epoch: now,
             now,
             next_tick: now,
-            outcome: TcpDownloadOutcome { time: Duration::ZERO, requests: 1, connections: 1, settled: 1, received: 0 },
+            outcome: TcpDownloadOutcome {
+                time: Duration::ZERO,
+                requests: 1,
+                connections: 1,
+                settled: 1,
+                received: 0,
+            },
         };
         download.start_workers();
         download.on_bytes(connection, whole(arrived));
@@ -143,7 +157,11 @@ impl TcpDownload {
             self.control.on_sample(ProgressSample {
                 now,
                 bytes: self.outcome.received,
-                delivering: self.workers.iter().filter(|worker| worker.is_delivering).count(),
+                delivering: self
+                    .workers
+                    .iter()
+                    .filter(|worker| worker.is_delivering)
+                    .count(),
                 remaining: self.plan.remaining(),
                 latency: self.plan.latency(),
             });
@@ -179,7 +197,12 @@ impl TcpDownload {
         let expected = claim.range.end - claim.range.start;
         self.link.request(connection, expected, self.now);
         let emptied = claim.taken_from.filter(|taken| taken.victim_emptied);
-        self.workers.push(TcpWorker { connection, claim, expected, is_delivering: false });
+        self.workers.push(TcpWorker {
+            connection,
+            claim,
+            expected,
+            is_delivering: false,
+        });
         if let Some(taken) = emptied {
             // The victim's connection goes, and its worker claims other bytes.
             self.end_claim(taken.victim, true);
@@ -204,7 +227,11 @@ impl TcpDownload {
     fn on_bytes(&mut self, connection: usize, bytes: u64) {
         let now = self.plan_now();
         self.outcome.received += bytes;
-        let Some(worker) = self.workers.iter_mut().find(|worker| worker.connection == connection) else {
+        let Some(worker) = self
+            .workers
+            .iter_mut()
+            .find(|worker| worker.connection == connection)
+        else {
             return;
         };
         let id = worker.claim.id;

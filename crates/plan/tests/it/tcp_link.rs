@@ -1,6 +1,6 @@
 //! A link with TCP in simulated time: connections that share a bottleneck with a drop-tail queue.
 //!
-//! It is simulated event by event. What TCP sends at once is one [`Flight`] of several packets, at most a sixteenth of the window, so that
+//! It is simulated event by event. What TCP sends at once is one [`Flight`] of several packets, at most a small share of the window, so that
 //! a download takes some thousand events. A flight travels to the queue for the whole round trip, and from there to the client in no time:
 //! for the client that is the same as a path whose delay is on both sides. All times are those of the client.
 //!
@@ -21,7 +21,7 @@ const MAX_SEND_BUFFER: f64 = 4_600_000.0;
 const MIN_SEND_BUFFER: f64 = 87_040.0;
 
 /// A window is sent in so many flights.
-const FLIGHTS_IN_WINDOW: f64 = 32.0;
+const FLIGHTS_IN_WINDOW: f64 = 64.0;
 
 /// All windows together need no finer flights than this share of what fits into the path.
 const FLIGHTS_IN_PATH: f64 = 1024.0;
@@ -225,7 +225,9 @@ impl TcpSender {
     /// Whether a flight was lost that none followed, for the first time.
     fn is_unnoticed_tail(&mut self, number: u64) -> bool {
         let is_last = number + 1 == self.next_number();
-        let flight = self.flight(number).filter(|flight| is_last && !flight.is_tail);
+        let flight = self
+            .flight(number)
+            .filter(|flight| is_last && !flight.is_tail);
         flight.is_some_and(|flight| {
             flight.is_tail = true;
             true
@@ -408,7 +410,8 @@ impl TcpLink {
         self.event_count += 1;
         // Not a little too early, by rounding.
         let at = Duration::from_secs_f64(at) + Duration::from_nanos(1);
-        self.events.push(Reverse((at, self.event_count, connection, event)));
+        self.events
+            .push(Reverse((at, self.event_count, connection, event)));
     }
 
     /// Sends all that the window allows.
@@ -488,7 +491,8 @@ impl TcpLink {
         // The number of segments to the next loss is geometrically distributed.
         let mut at = 0.0;
         loop {
-            at += 1.0 + (self.draw().max(f64::MIN_POSITIVE).ln() / (1.0 - self.path.loss).ln()).floor();
+            at += 1.0
+                + (self.draw().max(f64::MIN_POSITIVE).ln() / (1.0 - self.path.loss).ln()).floor();
             if at > segments {
                 return f64::min(lost, bytes);
             }
@@ -497,7 +501,11 @@ impl TcpLink {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative, and small")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "never negative, and small"
+)]
 pub(crate) fn whole(number: f64) -> u64 {
     number.round() as u64
 }
