@@ -25,3 +25,4 @@ mod takeovers;
 mod tcp_download;
 mod tcp_link;
 mod tcp_links;
+mod tcp_sender;

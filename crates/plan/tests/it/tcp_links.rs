@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use haul_plan::ConnectionControlOptions;
 
-use crate::congestion_window::CongestionControl;
+use crate::congestion_window::{CongestionControl, SEGMENT};
 use crate::race::{fixed, mib};
 use crate::simulated_link::{MIB, random};
 use crate::tcp_download::TcpDownload;
-use crate::tcp_link::TcpPath;
+use crate::tcp_link::{TcpLink, TcpPath};
 
 /// Links of the grid.
 const LINKS: usize = 300;
@@ -89,6 +89,76 @@ fn one_connection_takes_as_long_as_over_the_kernels_link() {
             "{name}: {ratio:.2} times {measured} s"
         );
     }
+}
+
+/// Advances a link until a connection has got so many bytes, and returns when.
+fn arrival(link: &mut TcpLink, connection: usize, bytes: f64) -> f64 {
+    let mut left = bytes;
+    loop {
+        let now = link.next_event().unwrap();
+        if let Some(arrived) = link.advance()
+            && arrived.connection == connection
+        {
+            left -= arrived.bytes;
+            if left <= 0.0 {
+                return now.as_secs_f64();
+            }
+        }
+    }
+}
+
+#[test]
+fn slow_start_doubles_the_window_from_ten_segments_after_the_handshake() {
+    let mut link = TcpLink::new(TcpPath {
+        setup_round_trips: 2,
+        ..path(100, 1000.0, 100)
+    });
+    let connection = link.connect(Duration::ZERO);
+    link.request(connection, mib(1.0), Duration::ZERO);
+    // Two round trips for the handshakes, and one for each window.
+    for (segments, seconds) in [(10.0, 0.3), (20.0, 0.4), (40.0, 0.5)] {
+        let at = arrival(&mut link, connection, segments * SEGMENT);
+        assert!(
+            (seconds..seconds + 0.01).contains(&at),
+            "{segments} at {at}"
+        );
+    }
+}
+
+/// Whether a second request comes at once or after a pause of some seconds, in which the window shrinks.
+#[test]
+fn a_window_that_was_idle_begins_small_again() {
+    let second = |pause| {
+        let mut link = TcpLink::new(path(100, 200.0, 100));
+        let connection = link.connect(Duration::ZERO);
+        link.request(connection, mib(2.0), Duration::ZERO);
+        let begin = Duration::from_secs_f64(arrival(&mut link, connection, 2.0 * MIB)) + pause;
+        link.request(connection, mib(2.0), begin);
+        arrival(&mut link, connection, 2.0 * MIB) - begin.as_secs_f64()
+    };
+    let (at_once, later) = (second(Duration::ZERO), second(Duration::from_secs(5)));
+    assert!(at_once < 0.35 && later > 0.6, "{at_once} {later}");
+}
+
+#[test]
+fn what_is_in_flight_on_a_closed_connection_delays_the_others() {
+    let first_byte = |is_cut: bool| {
+        let mut link = TcpLink::new(path(50, 10.0, 1000));
+        let (cut, other) = (link.connect(Duration::ZERO), link.connect(Duration::ZERO));
+        let mut now = Duration::from_secs(1);
+        if is_cut {
+            link.request(cut, mib(4.0), Duration::ZERO);
+            now = Duration::from_secs_f64(arrival(&mut link, cut, 0.5 * MIB));
+        }
+        link.close(cut);
+        link.request(other, mib(1.0), now);
+        arrival(&mut link, other, SEGMENT) - now.as_secs_f64()
+    };
+    let (alone, behind_wasted_bytes) = (first_byte(false), first_byte(true));
+    assert!(
+        alone < 0.06 && behind_wasted_bytes > 0.1,
+        "{alone} {behind_wasted_bytes}"
+    );
 }
 
 /// Each of 50 ms and 4 MiB/s: what a ramp would cost most.
