@@ -156,7 +156,7 @@ fn what_is_in_flight_on_a_closed_connection_delays_the_others() {
     };
     let (alone, behind_wasted_bytes) = (first_byte(false), first_byte(true));
     assert!(
-        alone < 0.06 && behind_wasted_bytes > 0.1,
+        alone < 0.06 && behind_wasted_bytes > 0.2,
         "{alone} {behind_wasted_bytes}"
     );
 }
@@ -276,7 +276,7 @@ impl GridLink {
 /// Untold, a download takes at most 10 % longer than with the best fixed number on nearly all links, at most 25 % on each, and needs no
 /// more than twice the requests.
 #[test]
-#[ignore = "the control misses all three bounds"]
+#[ignore = "the control misses all three bounds, mostly on files of a few MiB and on paths of 5 ms"]
 fn untold_is_near_the_best_fixed_number_on_hundreds_of_links() {
     let links = (0..).map(GridLink::numbered).filter(GridLink::is_short);
     let links: Vec<GridLink> = links.take(LINKS).collect();
