@@ -242,7 +242,7 @@ impl<L> NoisyLink<L> {
 
 /// A number from 0 to 1 by the finaliser of SplitMix64 (Steele, Lea and Flood 2014): one index says nothing
 /// of the next.
-fn random(seed: u64, index: u64) -> f64 {
+pub(crate) fn random(seed: u64, index: u64) -> f64 {
     let mut mixed = ((seed << 32) | (index + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
