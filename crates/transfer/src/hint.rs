@@ -55,6 +55,13 @@ impl GetError {
                 self.refusal_hint()
             }
             Self::Transport {
+                resumable: true,
+                source,
+                ..
+            } if matches!(source.kind(), Kind::Stall | Kind::ResponseTimeout) => {
+                Some(format!("{CAN_BE_RESUMED}; {LARGE_PACKETS_LOST}"))
+            }
+            Self::Transport {
                 resumable: true, ..
             }
             | Self::LimitExceeded {
@@ -194,6 +201,10 @@ fn error_page_hint(resumable: bool) -> String {
 
 /// Only for downloads that can be resumed.
 const CAN_BE_RESUMED: &str = "the same command resumes the download";
+
+/// For a server that falls silent after some bytes. It may be slow or gone, but where it always is, the path is a black hole for large packets
+/// (RFC 2923), as VPNs and tunnels may be: connections are made, and requests and small responses arrive.
+const LARGE_PACKETS_LOST: &str = "if only small files ever arrive, the path loses large packets: lower the MTU of the network interface";
 
 /// Hints for errors of standard output, FIFOs and devices.
 fn stream_hint(source: &io::Error) -> &'static str {
