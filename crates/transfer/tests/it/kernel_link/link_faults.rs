@@ -1,6 +1,5 @@
 //! Links that go away, change their rate, lose large packets or reorder packets during a download (rows A51 to A54).
 
-use std::thread::sleep;
 use std::time::Duration;
 
 use haul_lab::kernel_link::LinkDirectionOptions;
@@ -8,7 +7,7 @@ use haul_net::Kind;
 use haul_transfer::GetError;
 use tokio::time::Instant;
 
-use super::{FarOrigin, assert_fetched_once, case_with_defaults, far};
+use super::{FarOrigin, assert_fetched_once, case_with_defaults, far, pause};
 use crate::harness::JobCase;
 
 /// Downloads 16 MiB over a link of 50 Mbit/s that goes away for 20 s after 5 MiB. Returns the time in all, of which 3 s are the download's.
@@ -19,7 +18,7 @@ fn time_with_outage(mut case: JobCase) -> Option<Duration> {
     let outcome = far_origin.download_while(&case, || {
         far_origin.wait_for(5);
         far_origin.change_link(|options| options.is_down = true);
-        sleep(Duration::from_secs(20));
+        pause(Duration::from_secs(20));
         far_origin.change_link(|options| options.is_down = false);
     });
     assert_fetched_once(&outcome);
@@ -63,7 +62,7 @@ fn a52_a_link_that_is_slow_for_a_while_is_filled_again_afterwards() {
     let outcome = far_origin.download_while(&case_with_defaults(), || {
         far_origin.wait_for(48 + 16);
         far_origin.change_link(|options| *options = far(5));
-        sleep(SLOW);
+        pause(SLOW);
         far_origin.change_link(|options| *options = far(500));
     });
     assert_fetched_once(&outcome);

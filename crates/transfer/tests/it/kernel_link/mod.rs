@@ -5,7 +5,6 @@ mod link_faults;
 mod origin_faults;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
 use std::time::Duration;
 
 use haul_lab::kernel_link::{
@@ -115,7 +114,7 @@ impl FarOrigin {
         let begun = Instant::now();
         while self.link.to_client().counts().delivered * PAYLOAD < megabytes << 20 {
             assert!(begun.elapsed() < LIMIT, "the download does not get so far");
-            sleep(Duration::from_millis(5));
+            pause(Duration::from_millis(5));
         }
     }
 
@@ -128,6 +127,15 @@ impl FarOrigin {
     fn request_count(&self) -> usize {
         self.origin.requests().len()
     }
+}
+
+/// Waits in a thread that changes the link.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the thread is outside of the runtimes, whose work goes on meanwhile"
+)]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
 }
 
 /// Asserts that hardly anything was fetched twice: the first response is longer than its share of the file, and what was on its way is
