@@ -15,7 +15,22 @@ impl GetError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let hint = self.s3_hint().map(str::to_owned);
-        hint.or_else(|| self.general_hint())
+        hint.or_else(|| self.silence_hint())
+            .or_else(|| self.general_hint())
+    }
+
+    /// Hints for a server that fell silent after some bytes.
+    fn silence_hint(&self) -> Option<String> {
+        match self {
+            Self::Transport {
+                resumable: true,
+                source,
+                ..
+            } if matches!(source.kind(), Kind::Stall | Kind::ResponseTimeout) => {
+                Some(format!("{CAN_BE_RESUMED}; {LARGE_PACKETS_LOST}"))
+            }
+            _ => None,
+        }
     }
 
     /// Hints for responses that bring no file.
@@ -194,6 +209,10 @@ fn error_page_hint(resumable: bool) -> String {
 
 /// Only for downloads that can be resumed.
 const CAN_BE_RESUMED: &str = "the same command resumes the download";
+
+/// A server that falls silent may be slow or gone. Where it always does, the path is a black hole for large packets (RFC 2923), as VPNs and
+/// tunnels may be: connections are made, and requests and small responses arrive.
+const LARGE_PACKETS_LOST: &str = "if only small files ever arrive, the path loses large packets: lower the MTU of the network interface";
 
 /// Hints for errors of standard output, FIFOs and devices.
 fn stream_hint(source: &io::Error) -> &'static str {

@@ -68,10 +68,12 @@ async fn serve_requests(
     let limits: Vec<&BandwidthLimit> = limit.iter().chain(&state.total_rate).collect();
     let mut buffer = Vec::new();
     while let Some(head) = read_head(&mut stream, &mut buffer).await? {
+        let active = state.active_requests.open();
         let (request, mut response, position) = match RecordedRequest::parse(&head) {
             Some(request) => state.respond(RecordedRequest {
                 connection: connection.number,
                 open_connections: connection.open_guard.count,
+                active_requests: active.count,
                 ..request
             }),
             None => return stream.write_all(&bad_request()).await,

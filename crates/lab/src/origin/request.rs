@@ -11,6 +11,8 @@ pub struct RecordedRequest {
     pub connection: usize,
     /// How many connections were open when its own was accepted, including it.
     pub open_connections: usize,
+    /// How many requests had no complete response yet when it arrived, including it.
+    pub active_requests: usize,
     /// Bytes of bodies that the origin had sent before it, over all connections.
     pub bytes_served_before: u64,
     /// `GET`.

@@ -76,6 +76,12 @@ impl RequestMatcher {
         Self::matching(move |request| request.open_connections > connections)
     }
 
+    /// Requests that arrive while n others are being answered.
+    #[must_use]
+    pub fn above_active_requests(requests: usize) -> Self {
+        Self::matching(move |request| request.active_requests > requests)
+    }
+
     /// Requests that match both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

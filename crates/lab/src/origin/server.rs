@@ -31,6 +31,7 @@ impl OriginBuilder {
                 generated_files: None,
                 log: RequestLog::default(),
                 open_connections: OpenCounter::default(),
+                active_requests: OpenCounter::default(),
                 first_panic: FirstPanic::default(),
                 rate_per_connection: None,
                 total_rate: None,

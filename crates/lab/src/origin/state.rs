@@ -31,6 +31,7 @@ pub(crate) struct OriginState {
     pub(crate) generated_files: Option<GeneratedFiles>,
     pub(crate) log: RequestLog,
     pub(crate) open_connections: OpenCounter,
+    pub(crate) active_requests: OpenCounter,
     /// Panics of scripts.
     pub(crate) first_panic: FirstPanic,
     /// Bytes a second for each connection.

@@ -316,7 +316,10 @@ impl Connector {
                 ..connected
             })
         };
-        with_timeout(limit, handshake, || timeout_error(&target, None, url)).await
+        with_timeout(limit, handshake, || {
+            timeout_error(&target, None, url).with_source("TLS was not established")
+        })
+        .await
     }
 
     /// Waits until a name may be looked up, where very many are looked up at once. This wait is no part of the connect timeout,

@@ -224,6 +224,8 @@ async fn the_connect_timeout_covers_lookup_proxy_and_tls() {
         .await
         .unwrap_err();
     assert!(matches!(error.kind(), Kind::ConnectTimeout(_)), "{error:?}");
+    let source = std::error::Error::source(&error).map(ToString::to_string);
+    assert_eq!(source.as_deref(), Some("TLS was not established"));
     let elapsed = started.elapsed();
     assert!(elapsed < Duration::from_millis(1500), "{elapsed:?}");
 }

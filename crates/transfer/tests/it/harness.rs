@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// The time limit of a job.
+/// The time limit of a job that needs no more.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A download job of a test: its directory, its settings and its options.
@@ -29,6 +29,8 @@ pub(crate) struct JobCase {
     pub(crate) piece_digests: Option<PieceDigests>,
     pub(crate) expected_size: Option<u64>,
     pub(crate) stop: CancellationToken,
+    /// The test fails when the job takes longer.
+    pub(crate) limit: Duration,
 }
 
 /// The result of a job and its events.
@@ -74,6 +76,7 @@ impl JobCase {
             piece_digests: None,
             expected_size: None,
             stop: CancellationToken::new(),
+            limit: LIMIT,
         }
     }
 
@@ -123,7 +126,7 @@ impl JobCase {
             events
         };
         let (result, events) =
-            within(LIMIT, async { tokio::join!(download, collect_events) }).await;
+            within(self.limit, async { tokio::join!(download, collect_events) }).await;
         JobRun { result, events }
     }
 

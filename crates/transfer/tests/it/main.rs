@@ -11,6 +11,7 @@ mod body_channel;
 mod faulty_disk;
 mod harness;
 mod hosts;
+mod kernel_link;
 mod mirror_discovery;
 mod mirror_piece_digests;
 mod mirror_resume;
