@@ -1,5 +1,7 @@
 //! An experiment changed for what the user wants: other levels, or a server of his own, which has some factors no more.
 
+use std::time::Duration;
+
 use url::Url;
 
 use super::{Experiment, Factor, Guess, WorkloadKind};
@@ -104,6 +106,15 @@ impl Experiment {
         self.set_factor(links);
         self.forget_what_is_not_measured();
         Ok(())
+    }
+
+    /// Allows the fewest rounds the time that their bytes take on kernel links. The file was written for faster ones.
+    pub fn allow_time_for_links(&mut self) {
+        let cells = self.cells();
+        let round: Duration = cells.iter().filter_map(time_on_kernel_link).sum();
+        // The first one warms up.
+        let fewest = round.saturating_mul(self.rounds.min.min(self.rounds.max).saturating_add(1));
+        self.rounds.time = self.rounds.time.max(fewest);
     }
 
     /// Whether a cell needs a kernel link.
@@ -213,6 +224,15 @@ impl Experiment {
             comparisons.retain(|guess| is_known(&guess.cell) && is_known(&guess.other));
         }
     }
+}
+
+/// How long the bytes of a cell's files take on its kernel link, if it has one.
+fn time_on_kernel_link(cell: &Cell) -> Option<Duration> {
+    let link = LinkSpec::parse(cell.level(LINK)?)?.kernel()?;
+    let files = FileSet::parse(cell.level("files")?)?;
+    let bytes = files.bytes.saturating_mul(files.count.into());
+    let millis = bytes.saturating_mul(1000) / link.bytes_per_second;
+    Some(Duration::from_millis(millis))
 }
 
 /// Comparisons on each of these links, whatever the links of their cells. What only compares links has nothing to compare.
@@ -340,6 +360,29 @@ mod tests {
         accelerate.set_links(["1ms"].into_iter()).unwrap();
         assert_eq!(accelerate.guesses, []);
         assert!(accelerate.set_links(["kernel:1ms"].into_iter()).is_err());
+    }
+
+    #[test]
+    fn the_fewest_rounds_have_the_time_that_a_kernel_link_takes() {
+        let time = |links: &[&str], files| {
+            let mut accelerate = experiment("accelerate");
+            accelerate.set_by_text(files).unwrap();
+            accelerate.set_by_text("connections=1,2").unwrap();
+            accelerate.set_links(links.iter().copied()).unwrap();
+            accelerate.allow_time_for_links();
+            accelerate.rounds.time.as_secs()
+        };
+        assert_eq!(time(&["20ms 1M/1M"], "files=1 x 24M"), 35);
+        assert_eq!(time(&["kernel:20ms,24M"], "files=1 x 24M"), 35);
+        // Five rounds of two cells of 8 s, and of two of 4 s.
+        assert_eq!(time(&["kernel:20ms,3M"], "files=1 x 24M"), 80);
+        assert_eq!(
+            time(
+                &["kernel:20ms,3M", "20ms", "kernel:1ms,6M"],
+                "files=12 x 2M"
+            ),
+            120
+        );
     }
 
     #[test]

@@ -51,8 +51,9 @@ impl<'a> BenchPlan<'a> {
         }
         plan.set_links()?;
         for experiment in &mut plan.experiments {
-            if let Some(time) = run.time {
-                experiment.rounds.time = time.0;
+            match run.time {
+                Some(time) => experiment.rounds.time = time.0,
+                None => experiment.allow_time_for_links(),
             }
         }
         plan.max_rate = plan.max_rate();
@@ -224,7 +225,7 @@ impl<'a> BenchPlan<'a> {
         }
         prepare_kernel_links().map_err(|error| {
             CommandError::local(message::chain_text(&error)).with_hint(match &error {
-                ServerError::KernelLink(source) => kernel_link_hint(source.kind()),
+                ServerError::KernelLink(source) => kernel_link_hint(source),
                 _ => ANY_LINK,
             })
         })
@@ -244,13 +245,16 @@ const ANY_LINK: &str =
     "a relay works everywhere, such as --link 100ms, but has no TCP between its ends";
 
 /// What a user can do about a kernel link that cannot be started.
-fn kernel_link_hint(kind: io::ErrorKind) -> &'static str {
-    match kind {
-        io::ErrorKind::PermissionDenied => {
+fn kernel_link_hint(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::PERM) => {
             "run it as root, or allow users to create user namespaces (sysctl kernel.unprivileged_userns_clone, \
              kernel.apparmor_restrict_unprivileged_userns); a container needs --cap-add SYS_ADMIN,NET_ADMIN --device /dev/net/tun"
         }
-        io::ErrorKind::NotFound => {
+        Some(Errno::ACCESS) => {
+            "run it as root, or let all users open the device (chmod 666 /dev/net/tun): they can only use it in namespaces of their own"
+        }
+        Some(Errno::NOENT | Errno::NODEV) => {
             "load the module tun (modprobe tun); a container needs --device /dev/net/tun"
         }
         _ => ANY_LINK,
