@@ -69,12 +69,28 @@ impl LinkSpec {
     /// # Errors
     /// It is none.
     pub fn from_cell(cell: &Cell) -> Result<Self, LevelError> {
-        cell.parse("link", EXPECTED, Self::default(), Self::parse)
+        let level = cell.level("link").unwrap_or_default();
+        let expected = match Self::parse_any(level) {
+            // Who thinks of megabits learns that these are not.
+            Some(Self::Kernel(link)) => format!(
+                "a kernel link carries at most 1000Mbit, and this rate is {}Mbit; sizes are bytes",
+                link.bytes_per_second / 125_000
+            ),
+            _ => EXPECTED.to_owned(),
+        };
+        cell.parse("link", &expected, Self::default(), Self::parse)
     }
 
     /// Parses a level of the factor `link`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        let rate = |spec: KernelLinkSpec| spec.bytes_per_second;
+        let is_possible = |link: &Self| link.kernel().map_or(0, rate) <= MAX_KERNEL_RATE;
+        Self::parse_any(text).filter(is_possible)
+    }
+
+    /// Parses a level, also one that is too fast.
+    fn parse_any(text: &str) -> Option<Self> {
         match text.strip_prefix("kernel:") {
             Some(text) => KernelLinkSpec::parse(text).map(Self::Kernel),
             None => RelaySpec::parse(text).map(Self::Relay),
@@ -128,7 +144,7 @@ impl KernelLinkSpec {
         };
         Some(Self {
             round_trip: parse_round_trip(round_trip)?,
-            bytes_per_second: parse_rate(rate).filter(|rate| *rate <= MAX_KERNEL_RATE)?,
+            bytes_per_second: parse_rate(rate)?,
             loss_ppm,
         })
     }
@@ -201,6 +217,21 @@ mod tests {
             );
             assert!(!LinkSpec::Kernel(spec).is_loopback());
         }
+    }
+
+    #[test]
+    fn bytes_in_place_of_bits_are_told() {
+        let error = |level| LinkSpec::from_cell(&Cell::new([("link", level)])).unwrap_err();
+        let text = error("kernel:100ms,200M").to_string();
+        assert!(
+            text.contains("at most 1000Mbit, and this rate is 1677Mbit"),
+            "{text}"
+        );
+        assert!(
+            error("kernel:100ms")
+                .to_string()
+                .contains("kernel:RTT,RATE")
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ const MAX_READS: usize = 64;
 /// The largest IP packet.
 const MAX_PACKET_BYTES: usize = 1 << 16;
 
-/// The name of the thread. Linux shows 15 characters of it.
+/// The name of the thread. `haul bench` does not count threads whose names begin so as the client's.
 const THREAD_NAME: &str = "haul-lab-link";
 
 /// The pause before each sleep. Packets that come meanwhile are carried together, one or two at 500 Mbit/s: this saves a quarter of the CPU
