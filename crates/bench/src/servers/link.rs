@@ -188,7 +188,7 @@ mod tests {
         });
         for (text, round_trip) in [
             ("20ms 25M/200M", 20 * MS),
-            ("loopback 25M/200M", 0 * MS),
+            ("loopback 25M/200M", Duration::ZERO),
             ("1s 25M/200M", 1000 * MS),
         ] {
             assert_eq!(relay(text), (round_trip, rates));
