@@ -8,8 +8,9 @@ use std::net::SocketAddr;
 use haul_lab::{CertificateAuthority, HttpProxy, SlowLink, SlowLinkBuilder};
 use tokio::runtime::{Builder, Handle};
 
+use super::kernel_link::{LinkEnds, RunningKernelLink};
 use super::link::{KernelLinkSpec, LinkSpec, RelaySpec};
-use super::network::{BackgroundRuntime, LinkEnds, Network, RunningKernelLink};
+use super::network::{BackgroundRuntime, Network};
 use super::process::ServerError;
 use super::short_queue::ShortQueueServer;
 
@@ -172,7 +173,7 @@ fn lab_runtime(network: &Network) -> Result<BackgroundRuntime, ServerError> {
     builder
         .worker_threads(LAB_THREADS)
         .thread_name(LAB_THREAD_NAME);
-    network.runtime(&mut builder)
+    network.runtime(&mut builder).map_err(ServerError::Lab)
 }
 
 async fn start_on<S: Send + 'static>(

@@ -1,6 +1,6 @@
 //! Levels of the factor `link`: what is between client and server.
 //!
-//! A relay inside haul works everywhere, and has no TCP between its ends. A kernel link has, and needs Linux: `network` starts it.
+//! A relay inside haul works everywhere, and has no TCP between its ends. A kernel link has, and needs Linux: `kernel_link` starts it.
 
 use std::time::Duration;
 

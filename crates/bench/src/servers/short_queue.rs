@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-use super::network::LinkEnds;
+use super::kernel_link::LinkEnds;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 16;
