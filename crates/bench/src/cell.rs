@@ -158,6 +158,18 @@ pub fn parse_size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
+/// Parses a rate above zero, to bytes a second: a size a second, or bits a second with kbit, Mbit or Gbit, powers of 1000.
+#[must_use]
+pub fn parse_rate(text: &str) -> Option<u64> {
+    let mut units = [("kbit", 125), ("Mbit", 125_000), ("Gbit", 125_000_000)].into_iter();
+    let found = units.find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
+    let rate = match found {
+        Some((number, bytes)) => number.parse::<u64>().ok()?.checked_mul(bytes),
+        None => parse_size(text),
+    };
+    rate.filter(|rate| *rate > 0)
+}
+
 /// Parses a time: a whole number with `ms` or `s`.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<Duration> {
@@ -188,6 +200,19 @@ mod tests {
             "1 x 99999999999G",
         ] {
             assert_eq!(files(text), None, "{text}");
+        }
+        assert_eq!(parse_rate("25M"), Some(25 << 20));
+        assert_eq!(parse_rate("200Mbit"), Some(25_000_000));
+        assert_eq!(parse_rate("1Gbit"), parse_rate("1000Mbit"));
+        for text in [
+            "0",
+            "0kbit",
+            "Mbit",
+            "200mbit",
+            "200bit",
+            "99999999999999999Mbit",
+        ] {
+            assert_eq!(parse_rate(text), None, "{text}");
         }
         assert_eq!(parse_time("20ms"), Some(Duration::from_millis(20)));
         assert_eq!(parse_time("3s"), Some(Duration::from_secs(3)));

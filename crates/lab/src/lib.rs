@@ -9,7 +9,7 @@
 //! - [`DnsServer`] resolves names by a script.
 //! - [`ObjectStore`] speaks enough S3 for a client, and fails by a rule.
 //! - [`SlowLinkBuilder`] relays TCP with latency, a rate and cuts.
-//! - [`kernel_link`] joins two network namespaces by a link with a delay, a rate, a queue and losses.
+//! - `kernel_link` joins two network namespaces by a link with a delay, a rate, a queue and losses. Only Linux has it.
 //! - [`HttpProxy`] and [`SocksProxy`] relay, and record requests.
 //! - [`CertificateAuthority`] issues valid and invalid certificates.
 //!
@@ -22,6 +22,7 @@ mod dns;
 mod generated_files;
 pub mod history;
 pub mod http2;
+#[cfg(target_os = "linux")]
 pub mod kernel_link;
 mod link;
 mod object_store;

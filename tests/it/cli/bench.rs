@@ -2,6 +2,7 @@
 
 mod commands;
 mod experiments;
+mod kernel_links;
 mod load;
 mod server_faults;
 mod stops;
@@ -33,6 +34,13 @@ async fn bench(haul: &HaulDirectory, args: &[&str]) -> BenchRun {
 /// The same where all cells can be measured: experiments of haul's own servers, or of the user's.
 async fn bench_success(haul: &HaulDirectory, args: &[&str]) -> BenchRun {
     let run = bench(haul, args).await;
+    assert_success(&run);
+    run
+}
+
+/// Asserts that all cells of a run were measured.
+#[track_caller]
+fn assert_success(run: &BenchRun) {
     run.output.assert_code(0);
     assert!(!run.results.is_partial);
     assert!(run.output.stderr.contains("haul: wrote out/report.html"));
@@ -42,7 +50,6 @@ async fn bench_success(haul: &HaulDirectory, args: &[&str]) -> BenchRun {
             assert_measured(experiment, cell);
         }
     }
-    run
 }
 
 #[track_caller]

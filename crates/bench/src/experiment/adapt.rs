@@ -1,14 +1,20 @@
 //! An experiment changed for what the user wants: other levels, or a server of his own, which has some factors no more.
 
+use std::time::Duration;
+
 use url::Url;
 
-use super::{Experiment, Factor, WorkloadKind};
+use super::{Experiment, Factor, Guess, WorkloadKind};
 use crate::Cell;
 use crate::cell::FileSet;
+use crate::servers::LinkSpec;
 use crate::workload::check_level;
 
+/// The factor for what is between client and server.
+const LINK: &str = "link";
+
 /// Factors that only servers of haul have.
-const EMBEDDED_FACTORS: [&str; 4] = ["link", "route", "accept", "server"];
+const EMBEDDED_FACTORS: [&str; 4] = [LINK, "route", "accept", "server"];
 
 /// How many requests a file of the user's server gets for a measurement.
 const REQUESTS_PER_FILE: usize = 20;
@@ -74,13 +80,53 @@ impl Experiment {
         let Some((name, levels)) = text.split_once('=') else {
             return Err(format!("{text:?} is not FACTOR=LEVEL,LEVEL"));
         };
-        let mut factor = Factor::new(name);
-        for level in levels.split(',') {
-            factor.add_level(self.workload, level.trim())?;
+        let levels = levels.split(',').map(str::trim);
+        if name == LINK {
+            return self.set_links(levels);
         }
-        self.set_factor(factor);
+        self.set_factor(Factor::with_levels(name, self.workload, levels)?);
         self.forget_what_is_not_measured();
         Ok(())
+    }
+
+    /// Sets what is between client and server. The comparisons of the file are made on each of these links.
+    ///
+    /// # Errors
+    /// What is wrong with a link.
+    pub fn set_links<'a>(&mut self, links: impl Iterator<Item = &'a str>) -> Result<(), String> {
+        let links = Factor::with_levels(LINK, self.workload, links)?;
+        self.guesses = on_each_link(&self.guesses, &links.levels);
+        self.findings = on_each_link(&self.findings, &links.levels);
+        if links.levels.len() > 1 {
+            for finding in &mut self.findings {
+                let link = finding.cell.level(LINK).unwrap_or_default();
+                finding.text = format!("Link {link}: {}", finding.text);
+            }
+        }
+        self.set_factor(links);
+        self.forget_what_is_not_measured();
+        Ok(())
+    }
+
+    /// Allows the fewest rounds the time that they take on kernel links at least. The file was written for faster ones.
+    pub fn allow_time_for_links(&mut self) {
+        let cells = self.cells();
+        let round: Duration = cells.iter().filter_map(time_on_kernel_link).sum();
+        // The first one warms up.
+        let fewest = round.saturating_mul(self.rounds.min.min(self.rounds.max).saturating_add(1));
+        self.rounds.time = self.rounds.time.max(fewest);
+    }
+
+    /// Whether a cell needs a kernel link.
+    #[must_use]
+    pub fn has_kernel_link(&self) -> bool {
+        let links = self.factor(LINK).into_iter();
+        let specs = links.flat_map(|link| {
+            link.levels
+                .iter()
+                .filter_map(|level| LinkSpec::parse(level))
+        });
+        specs.filter_map(LinkSpec::kernel).next().is_some()
     }
 
     /// Replaces the levels of a factor, or adds it.
@@ -180,7 +226,57 @@ impl Experiment {
     }
 }
 
+/// How long a cell takes at least on its kernel link, if it has one: for the bytes, and for two round trips of each file, as many at a time as
+/// the cell has.
+fn time_on_kernel_link(cell: &Cell) -> Option<Duration> {
+    let link = LinkSpec::parse(cell.level(LINK)?)?.kernel()?;
+    let files = FileSet::parse(cell.level("files")?)?;
+    let bytes = files.bytes.saturating_mul(files.count.into());
+    let millis = bytes.saturating_mul(1000) / link.bytes_per_second;
+    let mut counts = ["concurrency", "connections"].into_iter();
+    let at_a_time = counts.find_map(|factor| cell.level(factor)?.parse::<u32>().ok());
+    let turns = files
+        .count
+        .div_ceil(at_a_time.unwrap_or(files.count).max(1));
+    Some(Duration::from_millis(millis) + link.round_trip * 2 * turns)
+}
+
+/// Comparisons on each of these links, whatever the links of their cells. What only compares links has nothing to compare.
+fn on_each_link(comparisons: &[Guess], links: &[String]) -> Vec<Guess> {
+    let mut on_links = Vec::new();
+    for comparison in comparisons {
+        for link in links {
+            let link = Cell::new([(LINK, link.as_str())]);
+            let moved = Guess {
+                cell: comparison.cell.with(&link),
+                other: comparison.other.with(&link),
+                ..comparison.clone()
+            };
+            if moved.cell != moved.other && !on_links.contains(&moved) {
+                on_links.push(moved);
+            }
+        }
+    }
+    on_links
+}
+
 impl Factor {
+    /// A factor with levels.
+    ///
+    /// # Errors
+    /// As those of [`add_level`](Self::add_level).
+    fn with_levels<'a>(
+        name: &str,
+        workload: WorkloadKind,
+        levels: impl Iterator<Item = &'a str>,
+    ) -> Result<Self, String> {
+        let mut factor = Self::new(name);
+        for level in levels {
+            factor.add_level(workload, level)?;
+        }
+        Ok(factor)
+    }
+
     /// A factor that has no level yet.
     pub(super) fn new(name: &str) -> Self {
         Self {
@@ -232,6 +328,74 @@ mod tests {
         ] {
             assert!(sweep.set_by_text(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn comparisons_are_made_on_each_link() {
+        let compared = |guesses: &[Guess]| -> Vec<_> {
+            let cells = guesses.iter().map(|guess| [&guess.cell, &guess.other]);
+            cells
+                .map(|cells| cells.map(|cell| cell.level("link").map(str::to_owned)))
+                .collect()
+        };
+        let links = ["kernel:30ms,25M", "20ms"];
+        let on = |link: &str| [Some(link.to_owned()), Some(link.to_owned())];
+        // These two say on which link they guess, and this one does not.
+        let mut accelerate = experiment("accelerate");
+        let (guesses, findings) = (accelerate.guesses.len(), accelerate.findings.clone());
+        accelerate.set_links(links.into_iter()).unwrap();
+        assert!(guesses > 0 && accelerate.guesses.len() == 2 * guesses);
+        assert_eq!(compared(&accelerate.guesses)[..2], links.map(on));
+        assert_eq!(accelerate.findings.len(), 2 * findings.len());
+        let text = format!("Link {}: {}", links[0], findings[0].text);
+        assert_eq!(accelerate.findings[0].text, text);
+        let mut sweep = experiment("sweep");
+        sweep.set_by_text("link=30ms").unwrap();
+        assert!(
+            compared(&sweep.guesses)
+                .iter()
+                .all(|links| *links == on("30ms"))
+        );
+        assert_eq!(sweep.findings.len(), experiment("sweep").findings.len());
+        // What compares links only is gone.
+        let [mut one, mut other] =
+            [&accelerate.guesses[0].cell, &accelerate.guesses[1].cell].map(Clone::clone);
+        std::mem::swap(&mut one, &mut other);
+        accelerate.guesses[0].other = one;
+        accelerate.guesses.truncate(1);
+        accelerate.set_links(["1ms"].into_iter()).unwrap();
+        assert_eq!(accelerate.guesses, []);
+        assert!(accelerate.set_links(["kernel:1ms"].into_iter()).is_err());
+    }
+
+    #[test]
+    fn the_fewest_rounds_have_the_time_that_a_kernel_link_takes() {
+        let time = |links: &[&str], files| {
+            let mut accelerate = experiment("accelerate");
+            accelerate.set_by_text(files).unwrap();
+            accelerate.set_by_text("connections=1,2").unwrap();
+            accelerate.set_links(links.iter().copied()).unwrap();
+            accelerate.allow_time_for_links();
+            accelerate.rounds.time.as_secs()
+        };
+        assert_eq!(time(&["20ms 1M/1M"], "files=1 x 24M"), 35);
+        assert_eq!(time(&["kernel:0ms,24M"], "files=1 x 24M"), 35);
+        // Five rounds of two cells of 8 s, and of two of 4 s.
+        assert_eq!(time(&["kernel:0ms,3M"], "files=1 x 24M"), 80);
+        let links = ["kernel:0ms,3M", "20ms", "kernel:0ms,6M"];
+        assert_eq!(time(&links, "files=12 x 2M"), 120);
+        // Twelve files by one connection and by two: 18 times two round trips.
+        assert_eq!(time(&["kernel:500ms,100M"], "files=12 x 1k"), 90);
+    }
+
+    #[test]
+    fn an_experiment_knows_whether_it_needs_a_kernel_link() {
+        let mut store = experiment("store");
+        assert!(!store.has_kernel_link());
+        store
+            .set_links(["20ms", "kernel:20ms,1M"].into_iter())
+            .unwrap();
+        assert!(store.has_kernel_link());
     }
 
     #[test]

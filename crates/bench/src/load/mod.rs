@@ -38,6 +38,7 @@ use tally::LoadTally;
 use target::TargetList;
 
 use crate::Measurement;
+use crate::servers::Network;
 
 /// A load: which requests, by which client, at which pace.
 #[derive(Debug, Clone)]
@@ -52,6 +53,8 @@ pub struct LoadPlan {
     pub put_bytes: u64,
     /// Where connections go in place of the URL's host and port, or of the proxy: an address of a relay or a tunnel.
     pub connect_to: Option<SocketAddr>,
+    /// Where the threads of the client run.
+    pub network: Network,
     /// An HTTP proxy for http URLs, which gets absolute targets.
     pub proxy: Option<SocketAddr>,
     /// Threads with blocking sockets, or tasks.
@@ -209,6 +212,7 @@ fn spawn_worker(
         .enable_all()
         .build()?;
     let (ended, tally) = oneshot::channel();
+    let network = state.plan.network.clone();
     let work = move || {
         let end = runtime.block_on(async {
             started.changed().await.ok()?;
@@ -222,9 +226,8 @@ fn spawn_worker(
             let _ = ended.send(end);
         }
     };
-    std::thread::Builder::new()
-        .name(format!("load-{number}"))
-        .spawn(work)?;
+    let thread = std::thread::Builder::new().name(format!("load-{number}"));
+    network.run(|| thread.spawn(work))?;
     Ok(tally)
 }
 

@@ -1,17 +1,18 @@
-//! Servers in this process: links, a proxy, certificates. They run on threads of their own, whose CPU time is not the client's.
+//! Servers in this process: relays, kernel links, proxies, certificates. They run on threads of their own, whose CPU time is not the client's.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use haul_lab::{CertificateAuthority, HttpProxy, SlowLink, SlowLinkBuilder};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle};
 
+use super::kernel_link::{LinkEnds, RunningKernelLink};
+use super::link::{KernelLinkSpec, LinkSpec, RelaySpec};
+use super::network::{BackgroundRuntime, Network};
 use super::process::ServerError;
 use super::short_queue::ShortQueueServer;
-use crate::cell::{Cell, LevelError, parse_size, parse_time};
 
 /// The name of the threads.
 pub(super) const LAB_THREAD_NAME: &str = "haul-lab";
@@ -19,89 +20,25 @@ pub(super) const LAB_THREAD_NAME: &str = "haul-lab";
 /// Enough for a link of gigabits. More would take processors from client and server.
 const LAB_THREADS: usize = 2;
 
-/// The longest round trip: beyond it every measurement would run into time limits.
-const MAX_ROUND_TRIP: Duration = Duration::from_secs(5);
-
-/// A level of the factor `link`: the way between client and server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct LinkSpec {
-    /// The time for both directions. Half of it is added to each; TCP's own handshake is not delayed.
-    pub round_trip: Duration,
-    /// The rates; `None` for as fast as it goes.
-    pub rates: Option<LinkRates>,
-}
-
-/// The rates of a link in bytes a second. Both directions share them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LinkRates {
-    /// Of each connection.
-    pub per_connection: u64,
-    /// Of all together.
-    pub total: u64,
-}
-
-impl LinkSpec {
-    /// The level of the factor `link`.
-    ///
-    /// # Errors
-    /// It is none.
-    pub fn from_cell(cell: &Cell) -> Result<Self, LevelError> {
-        let expected = "loopback, or a round trip as 20ms, and rates of a connection and of all as in 20ms 25M/200M";
-        cell.parse("link", expected, Self::default(), Self::parse)
-    }
-
-    /// Parses a level of the factor `link`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let rate = |text| parse_size(text).filter(|rate| *rate > 0);
-        let (delay, rates) = match text.split_once(' ') {
-            Some((delay, rates)) => {
-                let (per_connection, total) = rates.split_once('/')?;
-                let (per_connection, total) = (rate(per_connection)?, rate(total)?);
-                let rates = LinkRates {
-                    per_connection,
-                    total,
-                };
-                (delay, Some(rates))
-            }
-            None => (text, None),
-        };
-        let round_trip = match delay {
-            "loopback" => Duration::ZERO,
-            delay => parse_time(delay).filter(|delay| *delay <= MAX_ROUND_TRIP)?,
-        };
-        Some(Self { round_trip, rates })
-    }
-
-    /// Whether there is nothing between client and server.
-    #[must_use]
-    pub fn is_loopback(&self) -> bool {
-        *self == Self::default()
-    }
-
-    fn builder(&self, target: SocketAddr) -> SlowLinkBuilder {
-        let link = SlowLinkBuilder::new(target)
-            .latency(self.round_trip / 2)
-            .limit_uploads();
-        match self.rates {
-            Some(rates) => link
-                .rate_per_connection(rates.per_connection)
-                .total_rate(rates.total),
-            None => link,
-        }
-    }
-}
-
-/// Servers in this process, each started when it is first needed. All end when this is dropped.
+/// Servers in this process, each started when it is first needed. All end when this is dropped, the servers before the links and threads that
+/// they need.
 #[derive(Debug)]
 pub struct LabServers {
-    links: HashMap<(SocketAddr, LinkSpec), SlowLink>,
-    proxy: Option<HttpProxy>,
-    /// By the bytes of their files.
-    short_queues: HashMap<u64, ShortQueueServer>,
+    relays: HashMap<(SocketAddr, RelaySpec), SlowLink>,
+    /// By the kernel link near whose client they are, if there is one.
+    proxies: HashMap<Option<KernelLinkSpec>, LabProxy>,
+    /// By the bytes of their files, and the kernel link at whose end they are.
+    short_queues: HashMap<(u64, Option<KernelLinkSpec>), ShortQueueServer>,
     authority: Option<CertificateAuthority>,
-    /// `None` once it is dropped.
-    runtime: Option<Runtime>,
+    kernel_links: HashMap<KernelLinkSpec, RunningKernelLink>,
+    runtime: BackgroundRuntime,
+}
+
+/// An HTTP proxy, and the threads on which it runs if they are not those of other servers.
+#[derive(Debug)]
+struct LabProxy {
+    proxy: HttpProxy,
+    _runtime: Option<BackgroundRuntime>,
 }
 
 impl LabServers {
@@ -110,17 +47,13 @@ impl LabServers {
     /// # Errors
     /// The system's.
     pub fn new() -> Result<Self, ServerError> {
-        let mut builder = Builder::new_multi_thread();
-        builder
-            .worker_threads(LAB_THREADS)
-            .thread_name(LAB_THREAD_NAME)
-            .enable_all();
         Ok(Self {
-            links: HashMap::new(),
-            proxy: None,
+            relays: HashMap::new(),
+            proxies: HashMap::new(),
             short_queues: HashMap::new(),
             authority: None,
-            runtime: Some(builder.build().map_err(ServerError::Lab)?),
+            kernel_links: HashMap::new(),
+            runtime: lab_runtime(&Network::Machine)?,
         })
     }
 
@@ -132,56 +65,96 @@ impl LabServers {
         &self,
         server: impl Future<Output = S> + Send + 'static,
     ) -> Result<S, ServerError> {
-        let Some(runtime) = &self.runtime else {
-            return Err(ServerError::Lab(io::ErrorKind::NotConnected.into()));
-        };
-        let started = runtime.spawn(server).await;
-        started.map_err(|error| ServerError::Lab(io::Error::other(error)))
+        start_on(&self.runtime, server).await
     }
 
-    /// The address of a link to `target`; `target` itself where nothing is between.
+    /// Where client and server run. A kernel link is started.
     ///
     /// # Errors
     /// It cannot be started.
-    pub async fn link(
+    pub fn ends(&mut self, link: LinkSpec) -> Result<LinkEnds, ServerError> {
+        let running = self.kernel_link(link)?;
+        Ok(running.map_or_else(LinkEnds::default, |running| running.ends.clone()))
+    }
+
+    /// The runtime on which haul's engine is the client: the current one, or one at the client's end of a kernel link.
+    ///
+    /// # Errors
+    /// The link cannot be started.
+    pub fn client_runtime(&mut self, link: LinkSpec) -> Result<Handle, ServerError> {
+        let running = self.kernel_link(link)?;
+        Ok(running.map_or_else(Handle::current, |link| link.client_runtime.handle.clone()))
+    }
+
+    fn kernel_link(&mut self, link: LinkSpec) -> Result<Option<&RunningKernelLink>, ServerError> {
+        let Some(spec) = link.kernel() else {
+            return Ok(None);
+        };
+        let running = match self.kernel_links.entry(spec) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(RunningKernelLink::start(spec)?),
+        };
+        Ok(Some(running))
+    }
+
+    /// The address at which the client of a link finds `target`: of a relay, or `target` itself.
+    ///
+    /// # Errors
+    /// The relay cannot be started.
+    pub async fn relay(
         &mut self,
         target: SocketAddr,
-        spec: LinkSpec,
+        link: LinkSpec,
     ) -> Result<SocketAddr, ServerError> {
-        if spec.is_loopback() {
+        let LinkSpec::Relay(spec) = link else {
+            return Ok(target);
+        };
+        if link.is_loopback() {
             return Ok(target);
         }
-        if let Some(link) = self.links.get(&(target, spec)) {
-            return Ok(link.address());
+        if let Some(relay) = self.relays.get(&(target, spec)) {
+            return Ok(relay.address());
         }
-        let builder = spec.builder(target);
-        let link = self.start(async move { builder.start().await }).await?;
-        let address = link.address();
-        self.links.insert((target, spec), link);
+        let builder = relay_builder(spec, target);
+        let relay = self.start(async move { builder.start().await }).await?;
+        let address = relay.address();
+        self.relays.insert((target, spec), relay);
         Ok(address)
     }
 
-    /// The address of an HTTP proxy. It keeps a record of each request.
+    /// The address of an HTTP proxy near the client of a link. It keeps a record of each request.
     ///
     /// # Errors
     /// It cannot be started.
-    pub async fn http_proxy(&mut self) -> Result<SocketAddr, ServerError> {
-        if let Some(proxy) = &self.proxy {
-            return Ok(proxy.address());
+    pub async fn http_proxy(&mut self, link: LinkSpec) -> Result<SocketAddr, ServerError> {
+        if let Some(known) = self.proxies.get(&link.kernel()) {
+            return Ok(known.proxy.address());
         }
-        let proxy = self.start(HttpProxy::builder().start()).await?;
-        Ok(self.proxy.insert(proxy).address())
+        let runtime = match self.kernel_link(link)? {
+            Some(running) => Some(lab_runtime(&running.ends.client)?),
+            None => None,
+        };
+        let start = HttpProxy::builder().start();
+        let proxy = start_on(runtime.as_ref().unwrap_or(&self.runtime), start).await?;
+        let address = proxy.address();
+        let proxy = LabProxy {
+            proxy,
+            _runtime: runtime,
+        };
+        self.proxies.insert(link.kernel(), proxy);
+        Ok(address)
     }
 
     /// The address of a server with a short queue of connections, and a file of so many bytes.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn short_queue(&mut self, bytes: u64) -> Result<SocketAddr, ServerError> {
-        let server = match self.short_queues.entry(bytes) {
+    pub fn short_queue(&mut self, bytes: u64, link: LinkSpec) -> Result<SocketAddr, ServerError> {
+        let ends = self.ends(link)?;
+        let server = match self.short_queues.entry((bytes, link.kernel())) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let server = ShortQueueServer::start(bytes, LAB_THREAD_NAME);
+                let server = ShortQueueServer::start(bytes, LAB_THREAD_NAME, ends);
                 new.insert(server.map_err(ServerError::Lab)?)
             }
         };
@@ -194,14 +167,32 @@ impl LabServers {
     }
 }
 
-impl Drop for LabServers {
-    fn drop(&mut self) {
-        // The servers first, whose tasks the runtime then ends. It must not be waited for: this may be a thread of another one.
-        self.links.clear();
-        self.proxy = None;
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+/// Threads for servers in a network.
+fn lab_runtime(network: &Network) -> Result<BackgroundRuntime, ServerError> {
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .worker_threads(LAB_THREADS)
+        .thread_name(LAB_THREAD_NAME);
+    network.runtime(&mut builder).map_err(ServerError::Lab)
+}
+
+async fn start_on<S: Send + 'static>(
+    runtime: &BackgroundRuntime,
+    server: impl Future<Output = S> + Send + 'static,
+) -> Result<S, ServerError> {
+    let started = runtime.handle.spawn(server).await;
+    started.map_err(|error| ServerError::Lab(io::Error::other(error)))
+}
+
+fn relay_builder(spec: RelaySpec, target: SocketAddr) -> SlowLinkBuilder {
+    let relay = SlowLinkBuilder::new(target)
+        .latency(spec.round_trip / 2)
+        .limit_uploads();
+    match spec.rates {
+        Some(rates) => relay
+            .rate_per_connection(rates.per_connection)
+            .total_rate(rates.total),
+        None => relay,
     }
 }
 
@@ -210,51 +201,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_of_links_are_parsed() {
-        assert!(LinkSpec::parse("loopback").unwrap().is_loopback());
-        let spec = LinkSpec::parse("20ms").unwrap();
-        assert_eq!(
-            (spec.round_trip, spec.rates),
-            (Duration::from_millis(20), None)
-        );
-        let rates = Some(LinkRates {
-            per_connection: 25 << 20,
-            total: 200 << 20,
-        });
-        for (text, millis) in [
-            ("20ms 25M/200M", 20),
-            ("loopback 25M/200M", 0),
-            ("1s 25M/200M", 1000),
-        ] {
-            let spec = LinkSpec::parse(text).unwrap();
-            assert_eq!(
-                (spec.round_trip, spec.rates),
-                (Duration::from_millis(millis), rates)
-            );
-            assert!(!spec.is_loopback());
-        }
-        for text in [
-            "",
-            "20",
-            "lan",
-            "6s",
-            "-1ms",
-            "20ms ",
-            "20ms 25M",
-            "20ms 25M/",
-            "20ms 0/1M",
-            "20ms 1M/1M/1M",
-            "20ms  1M/1M",
-        ] {
-            assert_eq!(LinkSpec::parse(text), None, "{text}");
-        }
-    }
-
-    #[test]
     fn it_can_be_dropped_outside_a_runtime() {
         let runtime = Builder::new_current_thread().build().unwrap();
         let mut lab = LabServers::new().unwrap();
-        runtime.block_on(lab.http_proxy()).unwrap();
+        runtime
+            .block_on(lab.http_proxy(LinkSpec::default()))
+            .unwrap();
         drop(runtime);
         drop(lab);
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +15,9 @@ use haul_lab::{CertificateFiles, ResourceContent};
 use haul_net::{TlsConfigError, TlsOptions};
 use tempfile::TempDir;
 
-use super::lab::{LabServers, LinkSpec};
+use super::lab::LabServers;
+use super::link::{KernelLinkSpec, LinkSpec};
+use super::network::Network;
 use super::process::{HaulProcess, ServerError};
 use crate::cell::FileSet;
 
@@ -38,7 +40,7 @@ const SEED: u64 = 0x6265_6e63;
 /// A server that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PooledServer {
-    /// Where clients connect: the link before it, if there is one.
+    /// Where clients at the other end of the link connect.
     pub address: SocketAddr,
     /// The number of its process.
     pub pid: u32,
@@ -51,9 +53,10 @@ pub struct ServerPool {
     folder: TempDir,
     /// File sets that are in the folder.
     files: Vec<FileSet>,
-    /// By their arguments.
-    processes: HashMap<Vec<PathBuf>, HaulProcess>,
-    certificate: Option<CertificateFiles>,
+    /// By their arguments, and the kernel link at one of whose ends they are.
+    processes: HashMap<(Vec<PathBuf>, Option<KernelLinkSpec>), HaulProcess>,
+    /// By the address of their server.
+    certificates: HashMap<Ipv4Addr, CertificateFiles>,
     lab: LabServers,
 }
 
@@ -68,12 +71,12 @@ impl ServerPool {
             folder: bench_folder(true)?,
             files: Vec::new(),
             processes: HashMap::new(),
-            certificate: None,
+            certificates: HashMap::new(),
             lab: LabServers::new()?,
         })
     }
 
-    /// A `haul serve` with these flags, behind a link. Clients of one with TLS use [`client_tls`](Self::client_tls), and those of an S3 store
+    /// A `haul serve` with these flags, at the far end of a link. Clients of one with TLS use [`client_tls`](Self::client_tls), and those of an S3 store
     /// the key [`S3_ACCESS_KEY`](super::S3_ACCESS_KEY).
     ///
     /// # Errors
@@ -84,22 +87,26 @@ impl ServerPool {
         is_tls: bool,
         link: LinkSpec,
     ) -> Result<PooledServer, ServerError> {
+        let ends = self.lab.ends(link)?;
         let mut arguments = vec!["serve".into(), self.folder().to_owned()];
-        let flags = ["--listen", "127.0.0.1:0"].iter().chain(flags);
+        let listen = format!("{}:0", ends.server_ip);
+        let flags = ["--listen", &listen]
+            .into_iter()
+            .chain(flags.iter().copied());
         arguments.extend(flags.map(PathBuf::from));
         if is_tls {
-            let files = self.certificate_files()?;
+            let files = self.certificate_files(ends.server_ip)?;
             let (certificate, key) = (files.certificate.clone(), files.key.clone());
             arguments.extend(["--cert".into(), certificate, "--key".into(), key]);
         }
-        let server = self.process(arguments).await?;
+        let server = self.process(arguments, link, &ends.server).await?;
         Ok(PooledServer {
-            address: self.lab.link(server.address, link).await?,
+            address: self.lab.relay(server.address, link).await?,
             ..server
         })
     }
 
-    /// A `haul tunnel` to a target through an HTTP proxy. A warm one keeps connections open in advance.
+    /// A `haul tunnel` near the client of a link, to a target through an HTTP proxy. A warm one keeps connections open in advance.
     ///
     /// # Errors
     /// It does not start, or has ended meanwhile.
@@ -108,6 +115,7 @@ impl ServerPool {
         target: SocketAddr,
         proxy: SocketAddr,
         is_warm: bool,
+        link: LinkSpec,
     ) -> Result<PooledServer, ServerError> {
         let (listen, proxy) = (format!("0:{target}"), format!("http://{proxy}"));
         // Without a log of each connection, which would be part of the cost.
@@ -116,15 +124,21 @@ impl ServerPool {
             arguments.extend(["--warm", WARM_CONNECTIONS]);
         }
         let arguments = arguments.into_iter().map(PathBuf::from);
-        self.process(arguments.collect()).await
+        let network = self.lab.ends(link)?.client;
+        self.process(arguments.collect(), link, &network).await
     }
 
-    /// The process with these arguments, which is started if it is not there.
-    async fn process(&mut self, arguments: Vec<PathBuf>) -> Result<PooledServer, ServerError> {
-        let process = match self.processes.entry(arguments) {
+    /// The process with these arguments in a network of a link, which is started if it is not there.
+    async fn process(
+        &mut self,
+        arguments: Vec<PathBuf>,
+        link: LinkSpec,
+        network: &Network,
+    ) -> Result<PooledServer, ServerError> {
+        let process = match self.processes.entry((arguments, link.kernel())) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let process = HaulProcess::start(&self.program, new.key()).await?;
+                let process = HaulProcess::start(&self.program, &new.key().0, network).await?;
                 new.insert(process)
             }
         };
@@ -197,18 +211,18 @@ impl ServerPool {
         options.client_config()
     }
 
-    fn certificate_files(&mut self) -> Result<&CertificateFiles, ServerError> {
-        let files = match self.certificate.take() {
-            Some(files) => files,
-            None => {
-                let issued = self.lab.authority().issue(&["localhost", "127.0.0.1"]);
-                issued.write_files().map_err(|source| ServerError::File {
+    fn certificate_files(&mut self, server: Ipv4Addr) -> Result<&CertificateFiles, ServerError> {
+        Ok(match self.certificates.entry(server) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let issued = self.lab.authority().issue(&[&server.to_string()]);
+                let written = issued.write_files().map_err(|source| ServerError::File {
                     path: std::env::temp_dir(),
                     source,
-                })?
+                })?;
+                new.insert(written)
             }
-        };
-        Ok(self.certificate.insert(files))
+        })
     }
 }
 
@@ -347,13 +361,13 @@ mod tests {
     async fn a_pool_ends_with_all_its_servers_and_its_folder() {
         let mut pool = pool();
         let folder = pool.folder().to_owned();
-        let proxy = pool.lab().http_proxy().await.unwrap();
+        let proxy = pool.lab().http_proxy(LinkSpec::default()).await.unwrap();
         let spec = LinkSpec::parse("1ms").unwrap();
-        let link = pool.lab().link(proxy, spec).await.unwrap();
+        let link = pool.lab().relay(proxy, spec).await.unwrap();
         assert_ne!(link, proxy);
-        assert_eq!(pool.lab().link(proxy, spec).await.unwrap(), link);
+        assert_eq!(pool.lab().relay(proxy, spec).await.unwrap(), link);
         assert_eq!(
-            pool.lab().link(proxy, LinkSpec::default()).await.unwrap(),
+            pool.lab().relay(proxy, LinkSpec::default()).await.unwrap(),
             proxy
         );
         drop(tokio::net::TcpStream::connect(link).await.unwrap());

@@ -15,6 +15,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::task::JoinSet;
 
+use super::network::Network;
+
 /// The access key of embedded S3 servers. They are on loopback and have nothing but noise.
 pub const S3_ACCESS_KEY: &str = "bench";
 /// Its secret.
@@ -53,6 +55,9 @@ pub enum ServerError {
         /// The system's error.
         source: io::Error,
     },
+    /// A kernel link cannot be started: this process may not, the device is missing, or the system is not Linux.
+    #[error("cannot start a kernel link, which needs Linux, network namespaces and TUN devices")]
+    KernelLink(#[source] io::Error),
     /// A server of `lab` cannot be started.
     #[error("cannot start a server in this process")]
     Lab(#[source] io::Error),
@@ -70,13 +75,14 @@ pub struct HaulProcess {
 }
 
 impl HaulProcess {
-    /// Runs `program` with these arguments, and waits until it listens.
+    /// Runs `program` with these arguments in a network, and waits until it listens.
     ///
     /// # Errors
     /// See [`ServerError`]; the last lines of its standard error are quoted.
     pub async fn start<A: AsRef<OsStr> + Sync>(
         program: &Path,
         arguments: &[A],
+        network: &Network,
     ) -> Result<Self, ServerError> {
         let mut command = Command::new(program);
         command.args(arguments).kill_on_drop(true);
@@ -95,7 +101,7 @@ impl HaulProcess {
             program: program.to_owned(),
             source,
         };
-        let mut child = command.spawn().map_err(run_error)?;
+        let mut child = network.run(|| command.spawn()).map_err(run_error)?;
         let stderr = child.stderr.take();
         let stderr = stderr.ok_or_else(|| run_error(io::ErrorKind::BrokenPipe.into()))?;
         let (command, output) = (command_line(program, arguments), OutputTail::default());
@@ -228,7 +234,7 @@ mod tests {
 
     /// A shell in place of haul.
     async fn start(script: &str) -> Result<HaulProcess, ServerError> {
-        HaulProcess::start(Path::new("/bin/sh"), &["-c", script]).await
+        HaulProcess::start(Path::new("/bin/sh"), &["-c", script], &Network::Machine).await
     }
 
     #[test]
@@ -308,7 +314,8 @@ mod tests {
             error.ends_with("ended: line 3\nline 4\nline 5\nline 6\nline 7"),
             "{error}"
         );
-        let missing = HaulProcess::start(Path::new("/nowhere/haul"), &["serve"]).await;
+        let missing =
+            HaulProcess::start(Path::new("/nowhere/haul"), &["serve"], &Network::Machine).await;
         assert_eq!(missing.unwrap_err().to_string(), "cannot run /nowhere/haul");
     }
 

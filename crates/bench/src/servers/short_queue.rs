@@ -2,13 +2,15 @@
 //! full is dropped by the kernel, and sent again by the client's kernel a second later.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
+
+use super::kernel_link::LinkEnds;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 16;
@@ -26,15 +28,17 @@ const MAX_HEAD: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) struct ShortQueueServer {
     address: SocketAddr,
+    ends: LinkEnds,
     is_stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ShortQueueServer {
-    /// A server whose file has so many bytes, and whose thread has this name.
-    pub(super) fn start(bytes: u64, thread_name: &str) -> io::Result<Self> {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+    /// A server at the server's end of a link, whose file has so many bytes, and whose thread has this name.
+    pub(super) fn start(bytes: u64, thread_name: &str, ends: LinkEnds) -> io::Result<Self> {
+        let new_socket = || Socket::new(Domain::IPV4, Type::STREAM, None);
+        let socket = ends.server.run(new_socket)?;
+        socket.bind(&SocketAddr::from((ends.server_ip, 0)).into())?;
         socket.listen(BACKLOG)?;
         let listener = std::net::TcpListener::from(socket);
         let address = listener.local_addr()?;
@@ -59,6 +63,7 @@ impl ShortQueueServer {
         })?;
         Ok(Self {
             address,
+            ends,
             is_stopping,
             thread: Some(thread),
         })
@@ -93,7 +98,8 @@ impl Drop for ShortQueueServer {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         // It waits for a connection.
-        let _ = TcpStream::connect_timeout(&self.address, TIMEOUT);
+        let connect = || TcpStream::connect_timeout(&self.address, TIMEOUT);
+        let _ = self.ends.server.run(connect);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -106,7 +112,7 @@ mod tests {
 
     #[test]
     fn each_connection_gets_the_file() {
-        let server = ShortQueueServer::start(7, "queue").unwrap();
+        let server = ShortQueueServer::start(7, "queue", LinkEnds::default()).unwrap();
         for _ in 0..3 {
             let mut connection = TcpStream::connect(server.address()).unwrap();
             connection

@@ -17,8 +17,9 @@ pub(crate) struct BenchArgs {
 
 /// Text below the flags of an experiment.
 const AFTER: &str = "\
-SIZE takes k, M, G, powers of 1024; TIME takes ms, s, m, h, and seconds without a unit.
-Exit codes: 0 done, 1 some cells could not be measured, 2 usage, 4 local disk,
+SIZE takes k, M, G, powers of 1024, and RATE also kbit, Mbit, Gbit; TIME takes ms, s,
+m, h, and seconds without a unit.
+Exit codes: 0 done, 1 some cells could not be measured, 2 usage, 4 this machine,
 5 nothing could be measured, 130 interrupted: what was measured by then is reported.";
 
 /// Text below the flags of a load.
@@ -177,6 +178,9 @@ pub(crate) struct BenchRunArgs {
     /// Measure these levels of a factor. Repeatable. `haul bench show NAME` has the factors.
     #[arg(long, value_name = "FACTOR=LEVEL,LEVEL")]
     pub(crate) set: Vec<String>,
+    /// Put this link between client and server: kernel:RTT,RATE[,LOSS], as kernel:100ms,200Mbit,0.1%, or a relay, as 100ms. Repeatable.
+    #[arg(long, value_name = "LINK")]
+    pub(crate) link: Vec<String>,
     /// Write results.json, report.md and report.html into DIR.
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,

@@ -6,7 +6,8 @@
 //! processes into a namespace. `sys` has the system calls.
 //!
 //! A link needs Linux, `/dev/net/tun`, and the right to create network namespaces. Root has it, also in a user namespace with a network
-//! namespace of its own (`unshare --user --map-root-user --net`). [`KernelLink::start_or_skip`] is for tests, which must not fail elsewhere.
+//! namespace of its own: [`enter_user_namespace`], or `unshare --user --map-root-user --net`. [`KernelLink::start_or_skip`] is for tests,
+//! which must not fail elsewhere.
 //!
 //! The link carries IPv4 only. As on any link, a kernel remembers the slow start of earlier connections to the same address, unless
 //! `net.ipv4.tcp_no_metrics_save` is set in its namespace.
@@ -40,7 +41,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::net::Ipv4Addr;
 use std::process::Command;
 
-pub use namespace::{NamespaceRuntime, NetworkNamespace};
+pub use namespace::{NamespaceRuntime, NetworkNamespace, enter_user_namespace};
 use packet_carrier::{PacketCarrier, now};
 use packet_queue::PacketQueue;
 pub use packet_queue::{LinkDirectionOptions, PacketCounts};

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use rustix::process::{getgid, getuid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::runtime::Runtime;
 
@@ -114,6 +115,22 @@ impl Drop for OpenNamespace {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Makes this process root of a new user namespace, in which it may create links, with a network namespace in which only loopback is up. Call
+/// it before the process has a second thread. To the rest of the system the process is still its user's.
+///
+/// # Errors
+/// The system's: it allows no user namespaces, or the process has several threads. After an error the process may be in the namespace
+/// already, and can only end.
+pub fn enter_user_namespace() -> io::Result<()> {
+    let (user, group) = (getuid().as_raw(), getgid().as_raw());
+    sys::unshare_user_and_network()?;
+    // Without this the kernel lets nobody but root map a group.
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
+    sys::bring_up("lo")
 }
 
 /// A tokio runtime in a network namespace.

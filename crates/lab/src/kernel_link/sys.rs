@@ -20,6 +20,13 @@ pub(super) fn unshare_network() -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
+/// Moves this process, which has one thread, into a new user namespace with a network namespace of its own.
+pub(super) fn unshare_user_and_network() -> io::Result<()> {
+    let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNET;
+    // SAFETY: as above.
+    Ok(unsafe { unshare_unsafe(flags) }?)
+}
+
 /// Lets the calling thread run before all threads without a real-time priority.
 pub(super) fn request_realtime_priority() -> io::Result<()> {
     // SAFETY: the structure has only integers, for which zero is valid.

@@ -9,6 +9,7 @@ mod bodies;
 mod generated_files;
 mod heads;
 mod http_proxy;
+#[cfg(target_os = "linux")]
 mod kernel_link;
 mod link;
 mod ranges;

@@ -15,13 +15,13 @@ use crate::cli::harness::{HaulDirectory, LIMIT, RunningHaul, file_names};
 use crate::cli::soak_server::SoakServer;
 
 /// A child process of a run, and the folder that it serves.
-struct BenchServer {
-    pid: u32,
-    folder: PathBuf,
+pub(super) struct BenchServer {
+    pub(super) pid: u32,
+    pub(super) folder: PathBuf,
 }
 
 /// Waits for a `haul serve` of the run.
-async fn wait_for_server(running: &RunningHaul) -> BenchServer {
+pub(super) async fn wait_for_server(running: &RunningHaul) -> BenchServer {
     let parent = running.child.id().unwrap();
     let find = async {
         loop {
@@ -68,7 +68,7 @@ impl BenchServer {
         state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
     }
 
-    async fn wait_for_end(&self) {
+    pub(super) async fn wait_for_end(&self) {
         let ended = async {
             while self.is_running() {
                 tokio::task::yield_now().await;

@@ -60,6 +60,26 @@ async fn arguments_that_mean_nothing_are_refused_before_anything_runs() {
             &["quirks", "--server-pid", "4194305"],
             "--server-pid 4194305: there is no such process",
         ),
+        (
+            &["accelerate", "--link", "kernel:100ms"],
+            "--link: link has no level \"kernel:100ms\": loopback; a round trip as 20ms; ",
+        ),
+        (
+            &["all", "--link", "kernel:1ms,1M", "--link", "kernel:1ms,1M"],
+            "--link: \"kernel:1ms,1M\" is there twice",
+        ),
+        (
+            &["quirks", "--link", "20ms", "--set", "link=1ms"],
+            "--link and --set link= say the same",
+        ),
+        (
+            &["accelerate", "--link", "20ms", "http://127.0.0.1:1/a"],
+            "--link is for servers of haul",
+        ),
+        (
+            &["tunnel", "--link", "kernel:1ms,1M", "-p", "127.0.0.1:1"],
+            "a client on a kernel link cannot reach your proxy",
+        ),
         (&["run", "long"], "cannot read long: it is longer than"),
         (&["quirks", "--time", "soon"], "--time"),
         (&["quirks", "ftp://127.0.0.1/a"], "ftp"),

@@ -24,6 +24,7 @@ pub(super) fn plan(url: &str) -> LoadPlan {
         method: LoadMethod::Get,
         put_bytes: 0,
         connect_to: None,
+        network: Network::Machine,
         proxy: None,
         client: LoadClient::Async,
         concurrency: 4,

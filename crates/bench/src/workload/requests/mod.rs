@@ -23,7 +23,7 @@ use crate::cell::{FileSet, LevelError};
 use crate::load::{
     LoadEnd, LoadMethod, LoadPace, LoadPlan, LoadProtocol, run_load, with_session_memory,
 };
-use crate::servers::{ServerPool, UsageMeter};
+use crate::servers::{Network, ServerPool, UsageMeter};
 use crate::{Cell, Measurement};
 pub(crate) use cell::FACTORS;
 pub use cell::{RequestsCell, RequestsRoute};
@@ -225,7 +225,7 @@ impl RequestsWorkload {
         &mut self,
         requests: &RequestsCell,
     ) -> Result<(LoadPlan, Vec<u32>), WorkloadError> {
-        let is_tls = requests.protocol != LoadProtocol::Http;
+        let (is_tls, link) = (requests.protocol != LoadProtocol::Http, requests.link);
         if requests.has_short_queue {
             let is_plain = requests.route == RequestsRoute::Direct
                 && requests.method == LoadMethod::Get
@@ -234,8 +234,9 @@ impl RequestsWorkload {
                 let expected = "it only answers plain GETs, directly";
                 return Err(LevelError::new("server", "short-queue", expected).into());
             }
-            let address = self.pool.lab().short_queue(requests.files.bytes)?;
-            let address = self.pool.lab().link(address, requests.link).await?;
+            let lab = self.pool.lab();
+            let address = lab.short_queue(requests.files.bytes, link)?;
+            let address = lab.relay(address, link).await?;
             return Ok((self.load_on(requests, address)?, Vec::new()));
         }
         if requests.method == LoadMethod::Get {
@@ -249,19 +250,20 @@ impl RequestsWorkload {
         if let Some(accept) = &requests.accept {
             flags.extend(["--accept", accept]);
         }
-        let server = self.pool.serve(&flags, is_tls, requests.link).await?;
+        let server = self.pool.serve(&flags, is_tls, link).await?;
         let mut plan = self.load_on(requests, server.address)?;
         let mut pids = vec![server.pid];
         if requests.route != RequestsRoute::Direct {
             let proxy = match self.options.proxy {
                 Some(proxy) => proxy,
-                None => self.pool.lab().http_proxy().await?,
+                None => self.pool.lab().http_proxy(link).await?,
             };
             if requests.route == RequestsRoute::Proxy {
                 plan.proxy = Some(proxy);
             } else {
                 let is_warm = requests.route == RequestsRoute::WarmTunnel;
-                let tunnel = self.pool.tunnel(server.address, proxy, is_warm).await?;
+                let tunnel = self.pool.tunnel(server.address, proxy, is_warm, link);
+                let tunnel = tunnel.await?;
                 plan.connect_to = Some(tunnel.address);
                 pids.push(tunnel.pid);
             }
@@ -287,6 +289,7 @@ impl RequestsWorkload {
             unreachable!("an address makes a URL");
         };
         let mut plan = self.plan(requests, vec![url], true)?;
+        plan.network = self.pool.lab().ends(requests.link)?.client;
         // A proxy of the user's is asked no more than a server of his.
         plan.max_rate = plan.max_rate.filter(|_| self.options.proxy.is_some());
         Ok(plan)
@@ -330,6 +333,7 @@ impl RequestsWorkload {
             method: requests.method,
             put_bytes: requests.files.bytes,
             connect_to: None,
+            network: Network::Machine,
             proxy: None,
             client: requests.client,
             concurrency: requests.concurrency,

@@ -1,7 +1,7 @@
 //! Downloads: one file by the engine, as `haul get URL`; several as a batch, as `haul get -i LIST`.
 
 use std::error::Error as _;
-use std::path::Path;
+use std::path::PathBuf;
 
 use haul_net::Client;
 use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
@@ -34,7 +34,7 @@ async fn download_one(
     client: Client,
     cell: TransferCell,
     url: Url,
-    directory: &Path,
+    directory: PathBuf,
     events: TransferEventSender,
     stop: CancellationToken,
 ) -> Measurement {
@@ -82,7 +82,7 @@ pub(super) async fn download_all(
     client: Client,
     cell: TransferCell,
     urls: Vec<Url>,
-    directory: &Path,
+    directory: PathBuf,
     events: TransferEventSender,
     stop: CancellationToken,
 ) -> Measurement {
@@ -97,7 +97,7 @@ pub(super) async fn download_all(
         client,
         get_options: get_options(&cell),
         options: BatchOptions {
-            directory: directory.to_owned(),
+            directory,
             dispatch: JobDispatcherOptions {
                 per_host,
                 ..dispatch

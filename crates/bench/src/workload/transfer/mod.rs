@@ -22,7 +22,9 @@ use std::pin::Pin;
 use haul_net::ClientConfig;
 use haul_s3::S3Config;
 use haul_transfer::TransferEvent;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -150,11 +152,18 @@ impl TransferWorkload {
         // A file of the user's may be larger than the memory.
         let directory = bench_folder(self.options.target.is_none())?;
         let (client, urls) = (peer.client.http().clone(), peer.files.clone());
-        let (count, folder) = (urls.len(), directory.path());
+        let (count, folder) = (urls.len(), directory.path().to_owned());
         let (events, receiver) = mpsc::channel(EVENT_QUEUE);
         let run = downloads::download_all(client, cell, urls, folder, events, stop.clone());
-        let measured = measure_run(&peer.pids, receiver, Box::pin(run)).await;
-        check(measured, folder, count, peer.expected, compares_bytes).await
+        let measured = measure_run(&peer.pids, receiver, &peer.runtime, Box::pin(run)).await;
+        check(
+            measured,
+            directory.path(),
+            count,
+            peer.expected,
+            compares_bytes,
+        )
+        .await
     }
 
     async fn measure_put(
@@ -170,7 +179,7 @@ impl TransferWorkload {
         let files = sources.zip(peer.files).collect();
         let (events, receiver) = mpsc::channel(EVENT_QUEUE);
         let run = uploads::upload_all(client, cell, files, events, stop.clone());
-        let measured = measure_run(&peer.pids, receiver, Box::pin(run)).await;
+        let measured = measure_run(&peer.pids, receiver, &peer.runtime, Box::pin(run)).await;
         if let Some(bucket) = &self.bucket {
             bucket.delete(&peer.client, UPLOADS, cell.files).await?;
             return Ok(measured);
@@ -191,12 +200,13 @@ impl TransferWorkload {
     }
 }
 
-/// Runs a transfer: measures its time and usage, and the most connections that its events name. The type of the run is hidden, since it
-/// nests nearly as deep as the compiler looks into types.
+/// Runs a transfer on a runtime: measures its time and usage, and the most connections that its events name. The type of the run is hidden,
+/// since it nests nearly as deep as the compiler looks into types.
 async fn measure_run(
     server_pids: &[u32],
     mut events: mpsc::Receiver<TransferEvent>,
-    run: Pin<Box<dyn Future<Output = Measurement> + Send + '_>>,
+    runtime: &Handle,
+    run: Pin<Box<dyn Future<Output = Measurement> + Send>>,
 ) -> Measurement {
     let mut most = 0;
     let read_events = async {
@@ -211,7 +221,9 @@ async fn measure_run(
     let meter = UsageMeter::start(server_pids);
     let started = Instant::now();
     let timed_run = async {
-        let measurement = run.await;
+        let mut running = JoinSet::new();
+        running.spawn_on(run, runtime);
+        let measurement = running.join_all().await.pop().unwrap_or_default();
         (measurement, started.elapsed())
     };
     let ((mut measurement, wall), ()) = tokio::join!(timed_run, read_events);

@@ -3,6 +3,7 @@
 use haul_net::{ClientConfig, Login, Secret};
 use haul_s3::{MAX_DELETED_KEYS, MultipartUpload, S3Address, S3Client, S3Config, S3Error};
 use haul_transfer::put::UploadTarget;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -33,6 +34,8 @@ pub(super) struct TransferPeer<T> {
     pub(super) expected: Option<FileSet>,
     /// The processes of the server, where it is ours.
     pub(super) pids: Vec<u32>,
+    /// Where the engine runs.
+    pub(super) runtime: Handle,
 }
 
 /// The place in the user's bucket where our objects are. Nothing else in the bucket is read or written.
@@ -131,6 +134,7 @@ impl TransferWorkload {
                 files,
                 expected,
                 pids: self.options.server_pids.clone(),
+                runtime: Handle::current(),
             });
         }
         self.pool.add_files(cell.files).await?;
@@ -145,6 +149,7 @@ impl TransferWorkload {
             files: paths.map(|path| own_url(&base, &path)).collect(),
             expected: Some(cell.files),
             pids: vec![server.pid],
+            runtime: self.pool.lab().client_runtime(cell.link)?,
         })
     }
 
@@ -161,6 +166,7 @@ impl TransferWorkload {
                 files: objects.map(UploadTarget::from).collect(),
                 expected: Some(cell.files),
                 pids: self.options.server_pids.clone(),
+                runtime: Handle::current(),
             });
         }
         if self.options.target.is_some() {
@@ -184,6 +190,7 @@ impl TransferWorkload {
             files: targets.collect(),
             expected: Some(cell.files),
             pids: vec![server.pid],
+            runtime: self.pool.lab().client_runtime(cell.link)?,
         })
     }
 

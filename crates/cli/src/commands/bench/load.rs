@@ -5,6 +5,7 @@ use haul_bench::load::{
     LoadClient, LoadEnd, LoadMethod, LoadPace, LoadPlan, LoadProtocol, run_load,
 };
 use haul_bench::report::load_text;
+use haul_bench::servers::Network;
 use haul_net::{TlsOptions, redacted_url};
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -65,6 +66,7 @@ fn load_plan(args: &BenchLoadArgs) -> Result<LoadPlan, CommandError> {
         method: LoadMethod::Get,
         put_bytes: 0,
         connect_to: None,
+        network: Network::Machine,
         proxy: None,
         client: LoadClient::Async,
         concurrency: args.concurrency,

@@ -83,6 +83,7 @@ fn run_plan(command: &BenchCommand) -> Result<ExitReason, CommandError> {
             ))
         })?;
     }
+    plan.prepare_links()?;
     let runtime =
         new_runtime().map_err(|error| CommandError::local(format!("cannot start: {error}")))?;
     let results = runtime.block_on(measure(&plan));

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 
 use haul_bench::experiment::{BUILTIN_EXPERIMENTS, Experiment, WorkloadKind, builtin_text};
+use haul_bench::servers::{ServerError, prepare_kernel_links};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use url::{Host, Url};
@@ -48,9 +49,11 @@ impl<'a> BenchPlan<'a> {
         for text in &run.set {
             plan.set_levels(text)?;
         }
+        plan.set_links()?;
         for experiment in &mut plan.experiments {
-            if let Some(time) = run.time {
-                experiment.rounds.time = time.0;
+            match run.time {
+                Some(time) => experiment.rounds.time = time.0,
+                None => experiment.allow_time_for_links(),
             }
         }
         plan.max_rate = plan.max_rate();
@@ -189,12 +192,72 @@ impl<'a> BenchPlan<'a> {
             .map_err(|mistake| CommandError::usage(format!("--set {text}: {mistake}")))
     }
 
+    /// Puts the links of the command line into each experiment.
+    fn set_links(&mut self) -> Result<(), CommandError> {
+        let links = &self.run.link;
+        if links.is_empty() {
+            return Ok(());
+        }
+        if !self.targets.is_empty() {
+            let text = "--link is for servers of haul, and not for yours";
+            return Err(CommandError::usage(text));
+        }
+        if self.run.set.iter().any(|text| text.starts_with("link=")) {
+            let text = "--link and --set link= say the same: use --link for all links";
+            return Err(CommandError::usage(text));
+        }
+        for experiment in &mut self.experiments {
+            let set = experiment.set_links(links.iter().map(String::as_str));
+            set.map_err(|mistake| CommandError::usage(format!("--link: {mistake}")))?;
+        }
+        Ok(())
+    }
+
+    /// Prepares this process for kernel links, if there are any. To be called while it has one thread.
+    pub(super) fn prepare_links(&self) -> Result<(), CommandError> {
+        if !self.experiments.iter().any(Experiment::has_kernel_link) {
+            return Ok(());
+        }
+        if self.proxy.is_some() {
+            let text =
+                "a client on a kernel link cannot reach your proxy: leave --proxy or the link out";
+            return Err(CommandError::usage(text));
+        }
+        prepare_kernel_links().map_err(|error| {
+            CommandError::local(message::chain_text(&error)).with_hint(match &error {
+                ServerError::KernelLink(source) => kernel_link_hint(source),
+                _ => ANY_LINK,
+            })
+        })
+    }
+
     /// The most requests a second for these hosts.
     fn max_rate(&self) -> Option<f64> {
         let remote = remote_host(&self.targets);
         let proxy = self.proxy.filter(|proxy| !proxy.ip().is_loopback());
         let host = remote.or_else(|| proxy.map(|proxy| proxy.ip().to_string()))?;
         ask_for_rate(&host, self.run.yes)
+    }
+}
+
+/// What a machine without kernel links has.
+const ANY_LINK: &str =
+    "a relay works everywhere, such as --link 100ms, but has no TCP between its ends";
+
+/// What a user can do about a kernel link that cannot be started.
+fn kernel_link_hint(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::PERM) => {
+            "run it as root, or allow users to create user namespaces (sysctl kernel.unprivileged_userns_clone, \
+             kernel.apparmor_restrict_unprivileged_userns); a container needs --cap-add SYS_ADMIN,NET_ADMIN --device /dev/net/tun"
+        }
+        Some(Errno::ACCESS) => {
+            "run it as root, or let all users open the device (chmod 666 /dev/net/tun): they can only use it in namespaces of their own"
+        }
+        Some(Errno::NOENT | Errno::NODEV) => {
+            "load the module tun (modprobe tun); a container needs --device /dev/net/tun"
+        }
+        _ => ANY_LINK,
     }
 }
 
