@@ -80,6 +80,9 @@ pub(crate) const SHORT_ROUND_TRIP: Duration = Duration::from_millis(6);
 /// The least share of what is left that is worth a connection of its own.
 const MIN_SHARE: u64 = 512 << 10;
 
+/// Bytes in flight that a connection comes to on most paths.
+const USUAL_WINDOW: u64 = 256 << 10;
+
 /// Fewer begin no sooner than the first one would be done, which has a start of two round trips.
 pub(crate) const MIN_AT_ONCE: usize = 4;
 
@@ -304,10 +307,20 @@ impl ConnectionControl {
 
     /// The first response has begun, over a path with this round trip, and so many bytes are still to come. On a long path a ramp would
     /// measure how TCP comes up to speed, in round trips for each step: all connections that are worth it begin at once, and are judged
-    /// afterwards.
-    pub fn on_first_response(&mut self, remaining: u64, round_trip: Duration, now: Duration) {
+    /// afterwards. Not more than a user's rate limit, in bytes a second, leaves work for.
+    pub fn on_first_response(
+        &mut self,
+        remaining: u64,
+        round_trip: Duration,
+        rate_limit: Option<u64>,
+        now: Duration,
+    ) {
         self.is_long_path = round_trip > SHORT_ROUND_TRIP;
-        let useful = usize::try_from(remaining / MIN_SHARE).unwrap_or(usize::MAX);
+        let for_limit = rate_limit.map_or(u64::MAX, |limit| {
+            let in_flight = u128::from(limit) * round_trip.as_millis() / 1000;
+            u64::try_from(in_flight).unwrap_or(u64::MAX) / USUAL_WINDOW + 1
+        });
+        let useful = usize::try_from((remaining / MIN_SHARE).min(for_limit)).unwrap_or(usize::MAX);
         let many = useful.min(self.ceiling.current());
         if self.is_long_path && !self.options.fixed {
             self.worthwhile = Some(useful);

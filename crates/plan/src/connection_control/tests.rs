@@ -44,7 +44,7 @@ fn a_rate_that_rises_with_every_connection_reaches_the_limit_within_a_third_of_a
 fn wanted_at_once(options: ConnectionControlOptions, remaining: u64, round_trip_ms: u64) -> usize {
     let mut control = ConnectionControl::new(options);
     let round_trip = Duration::from_millis(round_trip_ms);
-    control.on_first_response(remaining, round_trip, Duration::ZERO);
+    control.on_first_response(remaining, round_trip, None, Duration::ZERO);
     control.target()
 }
 
@@ -319,12 +319,12 @@ fn the_limit_is_that_of_the_user_the_origin_the_file_or_the_link() {
         "still in its ramp"
     );
     let far = Duration::from_millis(100);
-    control.on_first_response(3 * MIB, far, second);
+    control.on_first_response(3 * MIB, far, None, second);
     assert_eq!(
         (control.target(), control.limit()),
         (6, ConnectionCountLimit::FileSize)
     );
-    control.on_first_response(99 * MIB, far, second);
+    control.on_first_response(99 * MIB, far, None, second);
     assert_eq!(
         (control.target(), control.limit()),
         (16, ConnectionCountLimit::Maximum)

@@ -334,7 +334,14 @@ impl SegmentPlan {
             return 0;
         };
         let granted = wanted.min(active.end - active.reserved);
+        let had_begun = active.has_begun();
         active.add(granted, now);
+        if let Some(response_at) = active.response_at
+            && !had_begun
+            && active.has_begun()
+        {
+            self.pace.response_began(now.saturating_sub(response_at));
+        }
         let window = MIN_TOTAL_WINDOW.max(Duration::from_secs_f64(4.0 * self.pace.latency()));
         self.total.add(granted, window, now);
         granted

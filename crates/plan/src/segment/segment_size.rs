@@ -100,7 +100,7 @@ impl SegmentOptions {
         }
         let connections = self.connections.max(1) as u64;
         let share = match pace.is_long_path {
-            true => (LONG_PATH_SHARE * remaining as f64 / connections as f64) as u64,
+            true => self.long_path_share(remaining.div_ceil(connections)),
             false => (unclaimed / (2 * connections)).min(unclaimed.div_ceil(workers)),
         };
         let max_for_duration = rate.map_or(u64::MAX, |rate| {
@@ -124,6 +124,16 @@ impl SegmentOptions {
             self.min_size(pace.is_long_path),
             max_size.max(self.min_size),
         )
+    }
+
+    /// What a connection claims of an even share on a long path: all of it, where that is hardly worth a request.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float casts saturate, as intended"
+    )]
+    fn long_path_share(&self, even: u64) -> u64 {
+        ((LONG_PATH_SHARE * even as f64) as u64).max(even.min(self.min_shared_size(true)))
     }
 
     /// The length of the first request's range. On a long path it is no more than what one connection brings alone anyway: what the
@@ -184,6 +194,8 @@ pub(super) struct ConnectionPace {
     latency: Option<f64>,
     /// Bytes a second of one connection, once its response has begun.
     rate: Option<f64>,
+    /// Seconds from the head of a response until it has begun.
+    begin: Option<f64>,
     /// Whether the path is so long that a connection needs time to come up to speed, and that each request costs some.
     pub(super) is_long_path: bool,
     /// Whether that is the rate of the claiming worker, and not of all.
@@ -221,6 +233,16 @@ impl ConnectionPace {
     /// The head of a response arrived after this time.
     pub(super) fn response_took(&mut self, after: Duration) {
         update_average(&mut self.latency, after.as_secs_f64());
+    }
+
+    /// The first bytes of a response took so long.
+    pub(super) fn response_began(&mut self, after: Duration) {
+        update_average(&mut self.begin, after.as_secs_f64());
+    }
+
+    /// Seconds from the head of a response until it has begun, lately.
+    pub(super) fn begins(&self) -> Option<f64> {
+        self.begin
     }
 
     /// A claim ended after this time, with so many bytes.

@@ -19,8 +19,11 @@ const YOUNG_SECONDS: f64 = 1.5;
 /// Where the link is full, the connections that are left become so many times as fast when others end.
 const FULL_LINK_LENIENCY: f64 = 2.0;
 
-/// Fewer connections than these may not suffice to fill a link.
+/// Fewer connections than these may not suffice to fill a short path. On a long one a wrong guess costs more: the connection that is cut.
 const MIN_SHARERS: usize = 4;
+
+/// Nothing is known of a connection on a short path for so many latencies.
+const YOUNG_LATENCIES: f64 = 2.0;
 
 /// A connection counts as silent after this long without a byte, plus [`SILENT_LATENCIES`]: a second hiccup
 /// is common, and the stall timeout proper is much longer.
@@ -33,7 +36,7 @@ const SILENT_LATENCIES: f64 = 4.0;
 const MIN_BEGUN: u64 = 64 << 10;
 
 /// A connection that has not begun after so long, or so many latencies, is at an origin that lets each response begin slowly: TCP has brought
-/// more by then.
+/// more by then. Where others begin sooner, it is a slow connection.
 const LATE_BEGIN: (f64, f64) = (0.1, 4.0);
 
 /// A connection that has begun counts as silent after so long, plus twice its longest pause and a latency, if that is sooner.
@@ -75,7 +78,7 @@ pub(super) fn best_takeover(
     let mean_rate = total_rate / f64::from(count.max(1));
     let may_split = options.allows_splitting(total_rate);
     let rest: u64 = held.iter().map(|claim| claim.end - claim.reserved).sum();
-    let is_full = held.len() >= MIN_SHARERS && total.is_full();
+    let is_full = (pace.is_long_path || held.len() >= MIN_SHARERS) && total.is_full();
     let even_end = rest as f64 / total_rate.max(1.0);
     let is_small_rest = options.is_too_small_to_share(pace, rest);
     let takeovers = held.iter().filter_map(|claim| {
@@ -130,7 +133,7 @@ fn take_all_of_silent(
 }
 
 impl ActiveClaim {
-    fn has_begun(&self) -> bool {
+    pub(super) fn has_begun(&self) -> bool {
         self.reserved - self.start >= MIN_BEGUN
     }
 
@@ -139,7 +142,10 @@ impl ActiveClaim {
         let late = LATE_BEGIN.0.max(LATE_BEGIN.1 * pace.latency());
         let is_late = |then| now.saturating_sub(then).as_secs_f64() >= late;
         // A worker that knows its own rate judges by that.
-        !pace.is_of_claimer() && !self.has_begun() && self.response_at.is_some_and(is_late)
+        !pace.is_of_claimer()
+            && pace.begins().is_none_or(|others| others >= late / 2.0)
+            && !self.has_begun()
+            && self.response_at.is_some_and(is_late)
     }
 }
 
@@ -173,7 +179,11 @@ fn split_slow(
         own_rate
     };
     let fast = pace.expected_rate(slow).max(mean_rate);
-    if rest <= 0.0 || slow <= 0.0 || age < SLOW_START_LATENCIES * delay {
+    let min_age = match pace.is_long_path {
+        true => SLOW_START_LATENCIES,
+        false => YOUNG_LATENCIES,
+    };
+    if rest <= 0.0 || slow <= 0.0 || age < min_age * delay {
         return None;
     }
     // The other one begins so much later.

@@ -123,7 +123,7 @@ impl<'a> SimulatedDownload<'a> {
         let mut control = ConnectionControl::new(control);
         if let Some(round_trip) = round_trip {
             plan.set_round_trip(round_trip);
-            control.on_first_response(length, round_trip, Duration::ZERO);
+            control.on_first_response(length, round_trip, None, Duration::ZERO);
         }
         let adopted = plan.claim_first_response(first, Duration::ZERO);
         Self {

@@ -85,7 +85,7 @@ impl TcpDownload {
             ..SegmentOptions::default()
         };
         let nothing = RangeSet::new();
-        let range = SegmentPlan::first_range(&options, &nothing, None);
+        let range = SegmentPlan::first_range(&options, &nothing, None, path.round_trip);
         let mut link = TcpLink::new(path);
         let connection = link.connect(Duration::ZERO);
         let expected = range.end.min(length);
@@ -99,7 +99,7 @@ impl TcpDownload {
         let mut plan = SegmentPlan::new(length, &nothing, options);
         let mut control = ConnectionControl::new(control);
         plan.set_round_trip(path.round_trip);
-        control.on_first_response(length, path.round_trip, Duration::ZERO);
+        control.on_first_response(length, path.round_trip, None, Duration::ZERO);
         let claim = plan
             .claim_first_response(range.start..expected, Duration::ZERO)
             .unwrap();

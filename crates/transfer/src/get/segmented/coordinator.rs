@@ -135,7 +135,9 @@ impl SegmentCoordinator<'_> {
         drop(table);
         self.round_trip = Some(round_trip);
         let now = self.shared.now();
-        self.control.on_first_response(remaining, round_trip, now);
+        let rate_limit = self.context.engine.client.connector().rate_limit();
+        self.control
+            .on_first_response(remaining, round_trip, rate_limit, now);
     }
 
     async fn report_connections(&self) {
