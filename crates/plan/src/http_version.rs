@@ -28,10 +28,16 @@ pub const STREAMS_BEFORE_NEXT_CONNECTION: usize = 8;
 /// Requests that wait for each HTTP/2 connection that is being made. As many files come sooner over several slow starts than over one.
 pub const REQUESTS_PER_NEW_CONNECTION: usize = 2;
 
+/// Whether a path with this round trip is a long one: a connection comes up to its rate in some eight round trips, and each request costs
+/// one.
+pub(crate) fn is_long_round_trip(round_trip: Duration) -> bool {
+    round_trip >= LONG_ROUND_TRIP
+}
+
 /// How many HTTP/2 connections to a host there may be, where TCP took this long to connect.
 #[must_use]
 pub fn http2_connections(round_trip: Duration) -> usize {
-    match round_trip >= LONG_ROUND_TRIP {
+    match is_long_round_trip(round_trip) {
         true => FAR_CONNECTIONS,
         false => NEAR_CONNECTIONS,
     }
@@ -77,7 +83,7 @@ impl HttpVersionChoice {
     #[must_use]
     pub fn keeps_http2(self, elapsed: Duration) -> bool {
         match self {
-            Self::Auto => elapsed >= LONG_ROUND_TRIP,
+            Self::Auto => is_long_round_trip(elapsed),
             Self::Http1 => false,
             Self::Http2 => true,
         }

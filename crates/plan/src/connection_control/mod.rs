@@ -31,6 +31,7 @@ mod rate_samples;
 
 use std::time::Duration;
 
+use crate::http_version::is_long_round_trip;
 pub use ceiling::ConnectionRefusal;
 
 use ceiling::ConnectionCeiling;
@@ -73,18 +74,14 @@ const SETTLE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// the origin went down are read within it.
 const OUTAGE_WINDOW: Duration = Duration::from_secs(1);
 
-/// A connection comes up to its rate in some eight round trips. Where these fit into the window of a ramp, a ramp measures the link, and
-/// further requests cost next to nothing.
-pub(crate) const SHORT_ROUND_TRIP: Duration = Duration::from_millis(6);
-
 /// The least share of what is left that is worth a connection of its own.
 const MIN_SHARE: u64 = 512 << 10;
 
+/// So many shares or less come sooner over the first connection, which has a start of two round trips, and may fill the link already.
+const MIN_SHARES: u64 = 8;
+
 /// Bytes in flight that a connection comes to on most paths.
 const USUAL_WINDOW: u64 = 256 << 10;
-
-/// Fewer begin no sooner than the first one would be done, which has a start of two round trips.
-pub(crate) const MIN_AT_ONCE: usize = 4;
 
 /// Options of a [`ConnectionControl`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,7 +312,7 @@ impl ConnectionControl {
         rate_limit: Option<u64>,
         now: Duration,
     ) {
-        self.is_long_path = round_trip > SHORT_ROUND_TRIP;
+        self.is_long_path = is_long_round_trip(round_trip);
         let for_limit = rate_limit.map_or(u64::MAX, |limit| {
             let in_flight = u128::from(limit) * round_trip.as_millis() / 1000;
             u64::try_from(in_flight).unwrap_or(u64::MAX) / USUAL_WINDOW + 1
@@ -323,9 +320,16 @@ impl ConnectionControl {
         let useful = usize::try_from((remaining / MIN_SHARE).min(for_limit)).unwrap_or(usize::MAX);
         let many = useful.min(self.ceiling.current());
         if self.is_long_path && !self.options.fixed {
-            self.worthwhile = Some(useful);
-            let is_worth_it = many >= MIN_AT_ONCE && many > self.target;
-            self.hold_at(if is_worth_it { many } else { self.target }, now);
+            let is_large = remaining / MIN_SHARE > MIN_SHARES;
+            self.worthwhile = Some(if is_large { useful } else { 1 });
+            self.hold_at(
+                if is_large {
+                    many.max(self.target)
+                } else {
+                    self.target
+                },
+                now,
+            );
         }
     }
 
@@ -349,7 +353,10 @@ impl ConnectionControl {
             self.next_sample_at = window_end;
             return self.target;
         }
-        if let Some(rate) = self.samples.add(sample, self.max_settle_time()) {
+        let is_ramp = matches!(self.phase, ControlPhase::Ramp { .. });
+        if !is_ramp && self.samples.skip_silence(&sample) {
+            // An origin that paces in bursts never pauses for a window of a hold.
+        } else if let Some(rate) = self.samples.add(sample, self.max_settle_time()) {
             self.hold_window = probe_schedule::hold_window(sample.remaining, self.samples.mean())
                 .max(self.options.window);
             match self.phase {

@@ -98,6 +98,17 @@ impl RateSamples {
         Some(rate)
     }
 
+    /// Whether nothing has arrived since the last window, which then begins now: while a link is away, no number is better than another.
+    pub(super) fn skip_silence(&mut self, sample: &ProgressSample) -> bool {
+        match &mut self.window_end {
+            Some((then, bytes)) if *bytes == sample.bytes => {
+                *then = sample.now;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Makes the last window longer, as long as no more connections deliver than in it: the longer, the more exact.
     pub(super) fn extend(&mut self, sample: &ProgressSample) {
         let (Some(rate), Some((begin, bytes))) = (self.rates.last_mut(), self.window_begin) else {

@@ -53,8 +53,8 @@ fn a_large_file_over_a_long_path_gets_all_connections_at_once() {
     let untold = ConnectionControlOptions::default();
     assert_eq!(wanted_at_once(untold, 64 * MIB, 30), 16);
     // No more than have a share that is worth a connection, and a small file one.
-    assert_eq!(wanted_at_once(untold, 4 * MIB, 30), 8);
-    assert_eq!(wanted_at_once(untold, MIB, 30), 1);
+    assert_eq!(wanted_at_once(untold, 5 * MIB, 30), 10);
+    assert_eq!(wanted_at_once(untold, 4 * MIB, 30), 1);
     // On a short path a ramp finds the number.
     assert_eq!(wanted_at_once(untold, 64 * MIB, 1), 1);
     let four = ConnectionControlOptions { max: 4, ..untold };
@@ -65,6 +65,47 @@ fn a_large_file_over_a_long_path_gets_all_connections_at_once() {
         ..untold
     };
     assert_eq!(wanted_at_once(told, 64 * MIB, 30), 2);
+}
+
+/// Sixteen were opened for 2 MiB/s.
+#[test]
+fn a_users_rate_limit_gets_the_connections_that_it_needs() {
+    let far = Duration::from_millis(50);
+    for (limit, expected) in [(2 * MIB, 1), (20 * MIB, 5), (200 * MIB, 16)] {
+        let mut control = ConnectionControl::new(ConnectionControlOptions::default());
+        control.on_first_response(64 * MIB, far, Some(limit), Duration::ZERO);
+        assert_eq!(control.target(), expected, "{limit}");
+    }
+}
+
+/// After twenty seconds without a link one or two of sixteen were left: fewer brought as much, which was nothing.
+#[test]
+fn a_link_that_is_away_says_nothing_about_the_number() {
+    let mut control = ConnectionControl::new(ConnectionControlOptions::default());
+    let far = Duration::from_millis(50);
+    control.on_first_response(4096 * MIB, far, None, Duration::ZERO);
+    let (mut now, mut bytes) = (Duration::ZERO, 0);
+    for _ in 0..4000 {
+        now += Duration::from_millis(10);
+        if now < Duration::from_secs(5) {
+            bytes += MIB;
+        }
+        let sample = ProgressSample {
+            now,
+            bytes,
+            delivering: control.target(),
+            remaining: 4096 * MIB - bytes,
+            latency: far,
+        };
+        if now >= control.next_sample_at() {
+            control.on_sample(sample);
+        }
+    }
+    assert!(
+        control.settled_target() >= 8,
+        "{}",
+        control.settled_target()
+    );
 }
 
 #[test]
@@ -319,11 +360,13 @@ fn the_limit_is_that_of_the_user_the_origin_the_file_or_the_link() {
         "still in its ramp"
     );
     let far = Duration::from_millis(100);
-    control.on_first_response(3 * MIB, far, None, second);
-    assert_eq!(
-        (control.target(), control.limit()),
-        (6, ConnectionCountLimit::FileSize)
-    );
+    for (remaining, expected) in [(3 * MIB, 1), (5 * MIB, 10)] {
+        control.on_first_response(remaining, far, None, second);
+        assert_eq!(
+            (control.target(), control.limit()),
+            (expected, ConnectionCountLimit::FileSize)
+        );
+    }
     control.on_first_response(99 * MIB, far, None, second);
     assert_eq!(
         (control.target(), control.limit()),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::host_refusals::{HostRefusalAction, HostRefusals};
 use super::rate_window::{RateWindow, WindowLength};
-use crate::connection_control::SHORT_ROUND_TRIP;
+use crate::http_version::is_long_round_trip;
 
 /// The requests of every host before anything is measured: no more than a browser makes.
 pub(super) const INITIAL_REQUESTS: usize = 4;
@@ -185,7 +185,7 @@ impl HostControl {
     /// step: there the number that fills the path is used at once, and judged afterwards.
     pub(super) fn on_connected(&mut self, round_trip: Duration, now: Duration) {
         let is_at_start = matches!(self.phase, HostControlPhase::Climb { below: None });
-        let is_long_path = round_trip > SHORT_ROUND_TRIP && round_trip < MAX_ROUND_TRIP;
+        let is_long_path = is_long_round_trip(round_trip) && round_trip < MAX_ROUND_TRIP;
         let milliseconds = usize::try_from(round_trip.as_millis()).unwrap_or(usize::MAX);
         let number = milliseconds.saturating_mul(REQUESTS_PER_MILLISECOND);
         let number = number.min(self.max);

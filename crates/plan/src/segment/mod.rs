@@ -19,7 +19,7 @@ mod takeover;
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::connection_control::SHORT_ROUND_TRIP;
+use crate::http_version::is_long_round_trip;
 use crate::range_set::RangeSet;
 use segment_size::ConnectionPace;
 pub use segment_size::SegmentOptions;
@@ -212,7 +212,7 @@ impl SegmentPlan {
             .gaps(0..length.unwrap_or(u64::MAX))
             .next()
             .unwrap_or(0..u64::MAX);
-        let size = options.first_request_size(round_trip > SHORT_ROUND_TRIP);
+        let size = options.first_request_size(is_long_round_trip(round_trip));
         gap.start..gap.start.saturating_add(size).min(gap.end)
     }
 
@@ -237,7 +237,7 @@ impl SegmentPlan {
     /// A round trip took this long before there was a plan. To be called before the first claim.
     pub fn set_round_trip(&mut self, round_trip: Duration) {
         self.pace.response_took(round_trip);
-        self.pace.is_long_path = round_trip > SHORT_ROUND_TRIP;
+        self.pace.is_long_path = is_long_round_trip(round_trip);
     }
 
     /// Whether a download of so many bytes a second is about as fast as the user allows.

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::connection_control::MIN_AT_ONCE;
-
 /// A request costs one latency in which its connection is idle. Segments that take this many latencies keep
 /// that cost near 3 %.
 const LATENCIES_PER_SEGMENT: f64 = 32.0;
@@ -13,10 +11,10 @@ const LATENCIES_PER_SEGMENT: f64 = 32.0;
 /// %.
 const MAX_CLAIM_SECONDS: f64 = 2.0;
 
-/// The part of an even share that a connection claims on a long path. Connections that share a link are not equally fast, and which of them
-/// are slow is soon decided by lost packets. The rest is for the fast ones: with whole shares the slow ones end last, and with half of them
-/// there are half as many requests again.
-const LONG_PATH_SHARE: f64 = 2.0 / 3.0;
+/// The part of an even share that a connection claims on a long path where all connections began together. These are equally fast until
+/// packets are lost, and which of them are slow from then on is chance: the rest is for the fast ones. Where one connection is ahead of the
+/// others, that one would fetch nearly all of the rest, and wait a round trip before each of its claims.
+const TOGETHER_SHARE: f64 = 2.0 / 3.0;
 
 /// Weight of a new measurement: the last five or so count.
 const AVERAGE_WEIGHT: f64 = 0.2;
@@ -39,6 +37,8 @@ pub struct SegmentOptions {
     pub fixed_size: Option<u64>,
     /// The highest number of connections: claims leave enough for all of them.
     pub connections: usize,
+    /// Whether all connections are there when the first response begins.
+    pub begins_together: bool,
     /// The rate that all connections together are limited to, in bytes a second. At the limit none is slow by
     /// itself, and taking from it wins nothing.
     pub rate_limit: Option<u64>,
@@ -58,6 +58,7 @@ impl Default for SegmentOptions {
             max_size: 64 << 20,
             fixed_size: None,
             connections: 16,
+            begins_together: false,
             rate_limit: None,
         }
     }
@@ -79,8 +80,8 @@ impl SegmentOptions {
     /// The size of the next claim, for a connection that is expected to bring `rate` bytes a second. `remaining` are all bytes that are
     /// still to come, claimed or not.
     ///
-    /// On a long path it is [most](LONG_PATH_SHARE) of an even share of them, so that further requests cost few round trips, and still the
-    /// fast connections bring more. On a short one it is half of an even share of the unclaimed bytes: there is room for connections to
+    /// On a long path it is an even share of them, or [most of one](TOGETHER_SHARE), so that all connections end together and few further
+    /// requests cost a round trip. On a short one it is half of an even share of the unclaimed bytes: there is room for connections to
     /// come, and the last claims are small.
     #[expect(
         clippy::cast_possible_truncation,
@@ -100,6 +101,7 @@ impl SegmentOptions {
         }
         let connections = self.connections.max(1) as u64;
         let share = match pace.is_long_path {
+            true if workers == 1 && self.is_too_small_to_share(pace, remaining) => remaining,
             true => self.long_path_share(remaining.div_ceil(connections)),
             false => (unclaimed / (2 * connections)).min(unclaimed.div_ceil(workers)),
         };
@@ -120,29 +122,32 @@ impl SegmentOptions {
         } else {
             self.max_size
         };
-        share.min(max_for_duration).max(min_worthwhile).clamp(
-            self.min_size(pace.is_long_path),
-            max_size.max(self.min_size),
-        )
+        share
+            .min(max_for_duration)
+            .max(min_worthwhile)
+            .clamp(self.min_size(pace), max_size.max(self.min_size))
     }
 
-    /// What a connection claims of an even share on a long path: all of it, where that is hardly worth a request.
+    /// What a connection claims of an even share on a long path. A small share is not worth a second request.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "float casts saturate, as intended"
     )]
     fn long_path_share(&self, even: u64) -> u64 {
-        ((LONG_PATH_SHARE * even as f64) as u64).max(even.min(self.min_shared_size(true)))
+        match self.begins_together {
+            true => ((TOGETHER_SHARE * even as f64) as u64).max(even.min(self.min_size)),
+            false => even,
+        }
     }
 
-    /// The length of the first request's range. On a long path it is no more than what one connection brings alone anyway: what the
-    /// others take of a longer response would be on its way already, and lost.
+    /// The length of the first request's range. On a long path it is what one connection brings until others have come up to speed. What they
+    /// took of a longer response would be on its way already, and lost; and a connection that is so far ahead keeps the others slow.
     pub(super) fn first_request_size(&self, is_long_path: bool) -> u64 {
         match self.fixed_size {
             Some(fixed) => fixed.max(1),
             None if is_long_path && self.connections > 1 => {
-                self.first_request.min(self.min_shared_size(is_long_path))
+                self.first_request.min(self.min_shared_size() / 2)
             }
             None => self.first_request.max(1),
         }
@@ -154,24 +159,25 @@ impl SegmentOptions {
         match pace.is_long_path && self.fixed_size.is_none() && !is_small {
             true => remaining
                 .div_ceil(self.connections.max(1) as u64)
-                .max(self.min_shared_size(true)),
+                .max(self.min_shared_size()),
             false => u64::MAX,
         }
     }
 
     /// Whether the connections that have begun bring what is left of the file before another one has come up to speed.
     pub(super) fn is_too_small_to_share(&self, pace: &ConnectionPace, remaining: u64) -> bool {
-        pace.is_long_path && remaining < self.min_shared_size(true)
+        pace.is_long_path && remaining <= self.min_shared_size()
     }
 
-    /// Fewer bytes than these come sooner over one connection than over several, on a long path.
-    fn min_shared_size(&self, is_long_path: bool) -> u64 {
-        (MIN_AT_ONCE as u64).saturating_mul(self.min_size(is_long_path))
+    /// As many bytes as these come sooner over one connection than over several, on a long path: new ones have to come up to speed beside
+    /// one that may fill the link already.
+    fn min_shared_size(&self) -> u64 {
+        self.min_size.saturating_mul(4)
     }
 
     /// The least size of claims. On a long path shares may be smaller: a connection is slow at first, and many are not.
-    fn min_size(&self, is_long_path: bool) -> u64 {
-        match is_long_path {
+    fn min_size(&self, pace: &ConnectionPace) -> u64 {
+        match pace.is_long_path {
             true => self.min_size.min(2 * self.min_takeover),
             false => self.min_size,
         }
@@ -179,7 +185,7 @@ impl SegmentOptions {
 
     /// The whole of a gap that is hardly more than the least size, so that no tiny rest is left; else 0.
     pub(super) fn whole_gap_if_small(&self, pace: &ConnectionPace, gap: u64) -> u64 {
-        if self.fixed_size.is_none() && gap < self.min_size(pace.is_long_path).saturating_mul(2) {
+        if self.fixed_size.is_none() && gap < self.min_size(pace).saturating_mul(2) {
             gap
         } else {
             0

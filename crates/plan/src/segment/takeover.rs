@@ -16,8 +16,8 @@ pub(super) const SLOW_START_LATENCIES: f64 = 8.0;
 /// The same for a response of an origin that lets all of them begin slowly.
 const YOUNG_SECONDS: f64 = 1.5;
 
-/// Where the link is full, the connections that are left become so many times as fast when others end.
-const FULL_LINK_LENIENCY: f64 = 2.0;
+/// Where the link is full, the connections that are left become up to so many times as fast when others end.
+const FULL_LINK_LENIENCY: f64 = 4.0;
 
 /// Fewer connections than these may not suffice to fill a short path. On a long one a wrong guess costs more: the connection that is cut.
 const MIN_SHARERS: usize = 4;

@@ -85,13 +85,11 @@ fn assert_slow_connection_is_no_burden(megabits: u64, rate: u64, slow_rate: u64)
 }
 
 #[test]
-#[ignore = "idle connections take the rest of the slow one by halves"]
 fn a20_one_slow_connection_of_sixteen_where_the_origin_limits_each() {
     assert_slow_connection_is_no_burden(300, 512 << 10, 5 << 10);
 }
 
 #[test]
-#[ignore = "idle connections take the rest of the slow one by halves"]
 fn a20_one_slow_connection_of_sixteen_where_they_share_a_full_link() {
     assert_slow_connection_is_no_burden(100, 100 << 20, 8 << 10);
 }
@@ -119,7 +117,6 @@ fn a55_a_rate_limit_below_the_rate_of_the_link_is_kept() {
 }
 
 #[test]
-#[ignore = "all connections that the size is worth open at once, whatever the limit"]
 fn a55_a_rate_limit_below_the_rate_of_the_link_needs_few_connections() {
     let Some((_, requests)) = run_with_rate_limit(8) else {
         return;
