@@ -1,6 +1,8 @@
 //! `haul put` and servers that answer before the body: those that do not take `Expect: 100-continue`, and those that want it elsewhere or
 //! later. A body of which nothing was read is sent again, also from standard input: the server here has a second to answer, then haul sends.
 
+use std::time::Duration;
+
 use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -117,6 +119,44 @@ async fn a_server_that_refuses_the_expectation_gets_the_body_at_once() {
         assert!(heads[0].contains("expect: 100-continue"), "{heads:?}");
         assert!(!heads[1].contains("expect"), "{heads:?}");
     }
+}
+
+/// A file that might go in parts: the server is asked on another connection, and gets no byte of the body before it has answered.
+#[tokio::test]
+async fn the_question_about_parts_is_sent_beside_the_put() {
+    let dir = HaulDirectory::new();
+    let file = large().repeat(6);
+    dir.write("large", &file);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/file", listener.local_addr().unwrap());
+    let run = dir.run_redirected("", &["put", "large", &url]);
+    let serve = async {
+        let (mut put, mut options) = (None, None);
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let head = read_until(&mut stream, b"\r\n\r\n").await;
+            let head = String::from_utf8(head).unwrap().to_lowercase();
+            match head.starts_with("put ") {
+                true => put = Some((stream, head)),
+                false => options = Some(stream),
+            }
+        }
+        let ((mut put, head), mut options) = (put.unwrap(), options.unwrap());
+        put.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
+            .await
+            .unwrap();
+        let early = tokio::time::timeout(Duration::from_millis(300), put.read_u8()).await;
+        assert!(early.is_err(), "a byte of the body came early");
+        let answer = b"HTTP/1.1 204 No Content\r\n\r\n";
+        options.write_all(answer).await.unwrap();
+        let body = read_body(&mut put, &head).await;
+        let stored = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n";
+        put.write_all(stored).await.unwrap();
+        body
+    };
+    let (output, body) = within(LIMIT, async { tokio::join!(run, serve) }).await;
+    output.assert_code(0);
+    assert!(body == file, "{} bytes", body.len());
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use haul_lab::{
     HttpProxy, Origin, OriginResource, OriginResponseBody, RequestMatcher, ResourceContent, faults,
     within,
 };
-use haul_net::{ClientConfig, ConnectorConfig, Kind, ProxyRules};
+use haul_net::{ClientConfig, ConnectorConfig, FetchRequest, Kind, ProxyRules, RangeByRoundTrip};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
@@ -28,6 +28,30 @@ async fn sequential_requests_share_a_connection() {
         assert_eq!(body(response).await.unwrap(), content().to_vec());
     }
     assert_eq!((origin.requests().len(), origin.connection_count()), (5, 1));
+}
+
+/// The second request finds the connection that was made ahead of it, and asks for what fits the path.
+#[tokio::test]
+async fn a_connection_made_ahead_carries_a_request_whose_range_depends_on_the_round_trip() {
+    let origin = Origin::builder()
+        .resource("/f", OriginResource::new(content()))
+        .start()
+        .await;
+    let client = client(ClientConfig::default());
+    let url = origin.url("/f").parse().unwrap();
+    within(LIMIT, client.connect_ahead(&FetchRequest::get(&url)))
+        .await
+        .unwrap();
+    assert_eq!((origin.requests().len(), origin.connection_count()), (0, 1));
+    let choose = |round_trip: Duration| 0..if round_trip.is_zero() { 1 } else { 1000 };
+    let request = FetchRequest {
+        range_by_round_trip: Some(RangeByRoundTrip(&choose)),
+        ..FetchRequest::get(&url)
+    };
+    let response = within(LIMIT, client.fetch(request)).await.unwrap();
+    assert_eq!(response.requested_range, Some(0..1000));
+    assert_eq!(body(response).await.unwrap(), content().to_vec()[..1000]);
+    assert_eq!(origin.connection_count(), 1);
 }
 
 #[tokio::test]

@@ -276,7 +276,7 @@ impl GridLink {
 /// Untold, a download takes at most 10 % longer than with the best fixed number on nearly all links, at most 25 % on each, and needs no
 /// more than twice the requests.
 #[test]
-#[ignore = "the control misses all three bounds, mostly on files of a few MiB and on paths of 5 ms"]
+#[ignore = "the control misses all three bounds, mostly on files of 4 to 16 MiB"]
 fn untold_is_near_the_best_fixed_number_on_hundreds_of_links() {
     let links = (0..).map(GridLink::numbered).filter(GridLink::is_short);
     let links: Vec<GridLink> = links.take(LINKS).collect();

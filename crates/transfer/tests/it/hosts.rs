@@ -54,6 +54,29 @@ async fn download_all(case: &JobCase, urls: Vec<String>) {
     }
 }
 
+/// The file is one response. Nobody knows that before it has begun: a user's number of connections is made at once, haul's own is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_connections_of_a_users_number_are_made_while_the_first_response_is_awaited() {
+    for (connections, expected) in [
+        (ConnectionCount::Fixed(4), 4),
+        (ConnectionCount::Auto { max: 4 }, 1),
+    ] {
+        let origin = Origin::builder()
+            .resource("/f.bin", OriginResource::new(content()))
+            .latency(Duration::from_millis(100))
+            .start()
+            .await;
+        let mut case = JobCase::new();
+        case.options.connections = connections;
+        case.options.segment_size = None;
+        case.client.max_idle_per_host = 4;
+        case.get(&origin.url("/f.bin")).await.outcome();
+        case.assert_file(&content());
+        assert_eq!(origin.connection_count(), expected, "{connections:?}");
+        assert_eq!(origin.requests().len(), 1);
+    }
+}
+
 /// A large file has all connections of the limit, and a minute to go.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c7_a_job_gets_the_connection_of_one_that_has_several() {
