@@ -51,12 +51,15 @@ impl Client {
         })
     }
 
-    /// Makes a connection for requests like this one, and keeps it idle.
+    /// Makes a connection for requests like this one, and keeps it idle, unless there are idle ones already.
     pub(super) async fn connect_http1_ahead(
         &self,
         request: &RoutedRequest<'_>,
     ) -> Result<(), Error> {
         let route = Arc::new(request.route_key(&self.state.config));
+        if self.state.http1_pool.has_idle(&route) {
+            return Ok(());
+        }
         let ready = Box::pin(self.connect_http1(request, route)).await?;
         self.state.http1_pool.put(ready.route, ready.connection);
         Ok(())

@@ -149,7 +149,7 @@ impl Client {
     }
 
     /// Makes an HTTP/1.1 connection before the request that needs it is known, and keeps it idle for the next request to this origin. The
-    /// request is not sent. Cancel safe.
+    /// request is not sent. Where a connection is idle already, that one will do. Cancel safe.
     ///
     /// # Errors
     /// As for connecting in [`Client::fetch`]; a request that finds no idle connection meets the same.

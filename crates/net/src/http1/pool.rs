@@ -85,6 +85,14 @@ impl<C: PoolableConnection> ConnectionPool<C> {
         }
     }
 
+    /// Whether a connection is idle, which may turn out to be closed.
+    pub(crate) fn has_idle(&self, route: &RouteKey) -> bool {
+        let idle = self.lock();
+        idle.by_route
+            .get(route)
+            .is_some_and(|queue| !queue.is_empty())
+    }
+
     /// Keeps a connection, if it can be used again and its route has room. Where there are too many in all, the oldest is closed.
     pub(crate) fn put(&self, route: Arc<RouteKey>, mut connection: C) {
         if !connection.is_reusable() {
