@@ -17,7 +17,9 @@ use super::*;
 async fn connections_are_kept_or_not_and_both_clients_count_the_same() {
     for client in BOTH_CLIENTS {
         for (is_kept_alive, connections) in [(true, 4), (false, 100)] {
-            let origin = serve(resource(1000)).await;
+            // Slow enough that each worker has its turn.
+            let origin = Origin::builder().resource("/f", resource(1000));
+            let origin = origin.latency(Duration::from_millis(5)).start().await;
             let measured = run(LoadPlan {
                 client,
                 is_kept_alive,
