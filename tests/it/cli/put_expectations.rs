@@ -129,7 +129,8 @@ async fn the_question_about_parts_is_sent_beside_the_put() {
     dir.write("large", &file);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/file", listener.local_addr().unwrap());
-    let run = dir.run_redirected("", &["put", "large", &url]);
+    let args = ["put", "large", &url];
+    let run = dir.run_redirected("", &args);
     let serve = async {
         let (mut put, mut options) = (None, None);
         for _ in 0..2 {
