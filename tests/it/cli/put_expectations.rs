@@ -128,7 +128,7 @@ async fn the_question_about_parts_is_sent_beside_the_put() {
     let file = large().repeat(6);
     dir.write("large", &file);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/file", listener.local_addr().unwrap());
+    let url = format!("http://{}/folder/file", listener.local_addr().unwrap());
     let args = ["put", "large", &url];
     let run = dir.run_redirected("", &args);
     let serve = async {
