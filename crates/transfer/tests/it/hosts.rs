@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
+use haul_lab::{
+    Origin, OriginResource, RequestMatcher, ResourceContent, SlowLinkBuilder, faults, within,
+};
 use haul_net::Client;
 use haul_transfer::{ConnectionCount, DownloadJob, JobOutput, TransferEngine};
 use tokio::sync::mpsc;
@@ -70,9 +72,11 @@ async fn the_connections_of_a_users_number_are_made_while_the_first_response_is_
         case.options.connections = connections;
         case.options.segment_size = None;
         case.client.max_idle_per_host = 4;
-        case.get(&origin.url("/f.bin")).await.outcome();
+        let link = SlowLinkBuilder::new(origin.address()).start().await;
+        let url = format!("http://{}/f.bin", link.address());
+        case.get(&url).await.outcome();
         case.assert_file(&content());
-        assert_eq!(origin.connection_count(), expected, "{connections:?}");
+        assert_eq!(link.accepted_connections(), expected, "{connections:?}");
         assert_eq!(origin.requests().len(), 1);
     }
 }
