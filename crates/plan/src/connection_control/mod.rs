@@ -318,18 +318,11 @@ impl ConnectionControl {
             u64::try_from(in_flight).unwrap_or(u64::MAX) / USUAL_WINDOW + 1
         });
         let useful = usize::try_from((remaining / MIN_SHARE).min(for_limit)).unwrap_or(usize::MAX);
-        let many = useful.min(self.ceiling.current());
         if self.is_long_path && !self.options.fixed {
             let is_large = remaining / MIN_SHARE > MIN_SHARES;
-            self.worthwhile = Some(if is_large { useful } else { 1 });
-            self.hold_at(
-                if is_large {
-                    many.max(self.target)
-                } else {
-                    self.target
-                },
-                now,
-            );
+            let worthwhile = if is_large { useful } else { 1 };
+            self.worthwhile = Some(worthwhile);
+            self.hold_at(worthwhile.max(self.target), now);
         }
     }
 

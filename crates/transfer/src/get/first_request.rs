@@ -76,6 +76,11 @@ impl FirstRequest<'_> {
         }
     }
 
+    /// Whether no other request may follow: the file may be there already.
+    fn may_be_last(&self) -> bool {
+        self.stored_validators.is_some() || self.resumed.is_some_and(ResumedDownload::is_whole)
+    }
+
     /// Sends one request.
     pub(super) async fn send_once(
         &self,
@@ -157,16 +162,20 @@ fn first_range(
     }
 }
 
-/// Makes the other connections while the first request is on its way, if the user asks for a number of them. A connection that fails is made
+/// Makes the other connections while the first request is on its way, if the user asks for a number of them, and the response may be one of
+/// several. A connection that fails is made
 /// when it is needed. Never ready: the connections are kept idle for the requests that follow the first response.
 pub(super) fn connect_ahead(
     context: &JobContext<'_>,
     sources: &DownloadSources,
+    request: &FirstRequest<'_>,
 ) -> impl Future<Output = Infallible> + use<> {
     let (client, source) = (context.engine.client.clone(), sources.current().clone());
     let others = match context.options().connections {
-        ConnectionCount::Fixed(number) => number.saturating_sub(1),
-        ConnectionCount::Auto { .. } => 0,
+        ConnectionCount::Fixed(number) if source.may_send_range && !request.may_be_last() => {
+            number.saturating_sub(1)
+        }
+        _ => 0,
     };
     async move {
         let headers = HeaderMap::new();
@@ -174,7 +183,10 @@ pub(super) fn connect_ahead(
         let connecting = (0..others).filter_map(|_| {
             let permit = source.host.try_acquire()?;
             let connecting = client.connect_ahead(&request);
-            Some(async move { (connecting.await, permit) })
+            Some(async move {
+                let _ = connecting.await;
+                drop(permit);
+            })
         });
         join_all(connecting).await;
         pending().await

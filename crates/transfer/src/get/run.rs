@@ -291,7 +291,7 @@ impl<'a> DownloadRun<'a> {
             stored_validators: stored.as_ref(),
             ..FirstRequest::default()
         };
-        let connecting = connect_ahead(self.context, &self.sources);
+        let connecting = connect_ahead(self.context, &self.sources, &request);
         let sending = request.send(self.context, &mut self.sources);
         let outcome = tokio::select! {
             biased;
