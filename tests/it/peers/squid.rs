@@ -1,5 +1,7 @@
 //! A private squid: open, or with a login by Basic or Digest, with TLS and without. To [`FORBIDDEN`] it lets nobody.
 
+use std::time::Duration;
+
 use haul_lab::CertificateAuthority;
 use tempfile::TempDir;
 
@@ -81,10 +83,23 @@ impl Squid {
         url.strip_suffix(&port).unwrap().to_owned() + &tls
     }
 
-    /// How many requests it has refused for lack of a valid login.
-    pub(crate) fn refused_requests(&self) -> usize {
-        let log = std::fs::read_to_string(self.dir.path().join("access.log")).unwrap();
-        log.lines().filter(|line| line.contains("/407 ")).count()
+    /// How many requests it has refused for lack of a valid login, once its log names at least `expected` of them: squid writes a line
+    /// after its client has read the response.
+    pub(crate) async fn refused_requests(&self, expected: usize) -> usize {
+        let refusals = async {
+            loop {
+                let log = std::fs::read_to_string(self.dir.path().join("access.log")).unwrap();
+                let count = log.lines().filter(|line| line.contains("/407 ")).count();
+                if count >= expected {
+                    return count;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let limit = Duration::from_secs(10);
+        tokio::time::timeout(limit, refusals)
+            .await
+            .unwrap_or_else(|_| panic!("fewer than {expected} refusals in squid's log"))
     }
 
     /// The authority that signed its certificate, as a file.

@@ -81,7 +81,7 @@ async fn e4_a_wrong_password_is_not_sent_again_and_again() {
         assert_eq!(status(&["-d", "body", &nginx.url("f")]), "502");
         let page = std::fs::read_to_string(here.path("got")).unwrap();
         assert!(page.contains("refused the credentials"), "{page}");
-        let refusals = squid.refused_requests();
+        let refusals = squid.refused_requests(3).await;
         assert!((3..=4).contains(&refusals), "{login:?}: {refusals}");
     }
 }
