@@ -2,7 +2,7 @@
 //!
 //! The stall timeout is longer than a test may take, so a job can only end if another connection takes the range over.
 
-use haul_lab::{Origin, OriginResource, RecordedRequest, RequestMatcher, ResourceContent, faults};
+use haul_lab::{OriginResource, RecordedRequest, RequestMatcher, ResourceContent, faults};
 
 use crate::harness::{JobCase, JobRun, LIMIT, content, serve};
 
@@ -25,13 +25,6 @@ fn case_with_automatic_segments() -> JobCase {
 fn range_length(request: &RecordedRequest, content: &ResourceContent) -> u64 {
     let range = request.range(content.length()).unwrap();
     range.end - range.start
-}
-
-/// The requests on one connection.
-fn requests_on(origin: &Origin, connection: usize) -> Vec<RecordedRequest> {
-    let mut requests = origin.requests();
-    requests.retain(|request| request.connection == connection);
-    requests
 }
 
 /// Asserts that the job made no retries.
@@ -88,15 +81,12 @@ async fn a20_a_connection_ten_times_slower_than_the_others_keeps_a_small_range()
     // The first response has half of the file. The slow connection gets an eighth of the other half, for which it would need five
     // seconds, twice as long as the others need for everything.
     let resource = OriginResource::new(content.clone())
-        .rule(
-            RequestMatcher::on_connection(1),
-            faults::body_rate(FAST / 10),
-        )
-        .rule(!RequestMatcher::on_connection(1), faults::body_rate(FAST));
+        .rule(RequestMatcher::nth(1), faults::body_rate(FAST / 10))
+        .rule(!RequestMatcher::nth(1), faults::body_rate(FAST));
     let (run, origin) = case.run(resource).await;
     assert_no_retries(&run);
     case.assert_file(&content);
-    let slow = &requests_on(&origin, 1)[0];
+    let slow = &origin.requests()[1];
     let claimed = range_length(slow, &content);
     assert!(
         0 < slow.bytes_sent && slow.bytes_sent < claimed / 4 * 3,
