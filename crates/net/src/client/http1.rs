@@ -85,7 +85,7 @@ impl Client {
     ) -> ReadyConnection {
         ReadyConnection {
             stats: ConnectStats::new(&stream),
-            connection: Box::new(Http1Connection::new(stream.stream, stream.connect)),
+            connection: Box::new(Http1Connection::new(stream.stream, stream.round_trip)),
             route,
         }
     }

@@ -153,7 +153,7 @@ impl Client {
     ) -> Result<NegotiatedConnection, Error> {
         let alpn = self.state.config.http_version.alpn_offer(true);
         let stream = self.connect_stream(request).await?;
-        host.set_round_trip(stream.connect);
+        host.set_round_trip(stream.round_trip);
         let stream = self.start_tls(request, stream, alpn).await?;
         if !stream.stream.is_http2() {
             return Ok(NegotiatedConnection::Http1(stream));

@@ -12,6 +12,7 @@ mod proxy_chain;
 mod socks5;
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -29,7 +30,7 @@ use crate::target::{AddressFamily, Target};
 use crate::tls::{TlsClient, TlsConfigError, TlsOptions, TlsPeer};
 use crate::transport::rate_limit::RateLimit;
 use crate::transport::tls_error::is_certificate_refused;
-use crate::transport::{TcpTransport, TransportStream};
+use crate::transport::{TcpTransport, TransportStream, handshake_round_trip};
 pub use config::{ConnectorConfig, PinnedAddress, ResolverChoice};
 use dns::DnsResolver;
 use proxy_chain::ChainProgress;
@@ -45,6 +46,8 @@ pub struct ConnectedStream {
     pub dns: Duration,
     /// TCP and proxies.
     pub connect: Duration,
+    /// How long a round trip takes: as `connect`, but without the time that this process waited for a processor or for another address.
+    pub round_trip: Duration,
     /// TLS with the target.
     pub tls: Duration,
 }
@@ -361,11 +364,14 @@ impl Connector {
         let connected = happy_eyeballs::connect(&addresses, target.port, &self.state.config).await;
         let (stream, peer) = connected
             .map_err(|e| Error::new(Kind::Connect(target.to_string()), url).with_source(e))?;
+        let connect = started.elapsed();
+        let round_trip = handshake_round_trip(stream.as_fd()).map_or(connect, |it| it.min(connect));
         Ok(ConnectedStream {
             stream: TransportStream::Tcp(TcpTransport::new(stream, self.state.rate_limit.clone())),
             peer,
             dns,
-            connect: started.elapsed(),
+            connect,
+            round_trip,
             tls: Duration::ZERO,
         })
     }

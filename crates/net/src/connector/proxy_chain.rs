@@ -76,9 +76,11 @@ impl Connector {
             }
             ProxyScheme::Socks5h => socks5::open_tunnel(connected.stream, target, last, url).await,
         };
+        let elapsed = started.elapsed();
         Ok(ConnectedStream {
             stream: stream.map_err(|error| error.with_proxy(last.name()))?,
-            connect: connected.connect + started.elapsed(),
+            connect: connected.connect + elapsed,
+            round_trip: connected.round_trip + elapsed,
             ..connected
         })
     }

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+pub(crate) use sys::handshake_round_trip;
 pub use sys::{bytes_unacknowledged, set_low_water};
 pub use tcp::{SocketState, TcpTransport};
 use tls_error::{is_certificate_refused, stream_error};

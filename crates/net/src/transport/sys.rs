@@ -1,11 +1,13 @@
-//! `SO_RCVLOWAT`, `SO_BUF_LOCK` and `SIOCOUTQ`, which no safe wrapper offers.
+//! `SO_RCVLOWAT`, `SO_BUF_LOCK`, `TCP_INFO` and `SIOCOUTQ`, which no safe wrapper offers.
 #![expect(
     unsafe_code,
-    reason = "setsockopt(2) and ioctl(2) with an integer: they save a wake-up for each packet, let a connection grow fast again after a rate limit, and tell a slow peer from one that has stopped"
+    reason = "setsockopt(2) and ioctl(2) with an integer: they save a wake-up for each packet, let a connection grow fast again after a rate limit, and tell a slow peer from one that has stopped. getsockopt(2) with a struct: it tells a long path from a busy machine"
 )]
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 /// Sets how many bytes must have arrived before a reader of the socket is woken (socket(7)). The end of the stream and errors wake
 /// it at any time. A lower mark wakes it at once if that many bytes have arrived already.
@@ -45,6 +47,30 @@ fn set_option(socket: BorrowedFd<'_>, option: libc::c_int, value: libc::c_int) -
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// How long TCP's handshake took by the system's clock, for a socket that was just connected (tcp(7), `TCP_INFO`). `None` if that is unknown.
+#[must_use]
+pub(crate) fn handshake_round_trip(socket: BorrowedFd<'_>) -> Option<Duration> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    #[expect(clippy::cast_possible_truncation, reason = "a few hundred bytes")]
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is borrowed and so open. The kernel writes at most `length` bytes into `info`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return None;
+    }
+    // SAFETY: all fields are integers, for which zeros are valid. An older kernel writes fewer of them.
+    let info = unsafe { info.assume_init() };
+    Some(Duration::from_micros(info.tcpi_rtt.into())).filter(|time| !time.is_zero())
 }
 
 /// Bytes that were given to a socket and that its peer has not acknowledged (tcp(7), `SIOCOUTQ`). Zero if that is unknown.

@@ -117,6 +117,25 @@ async fn parallel_requests_wait_for_one_connection_and_share_it() {
     assert_eq!(request.authority, origin.address().to_string());
 }
 
+/// A process that waits for a processor while it connects does not take a short path for a long one, where several connections pay.
+#[tokio::test]
+async fn a_busy_process_does_not_need_more_connections() {
+    let authority = CertificateAuthority::new();
+    let origin = start_file_origin(&authority).await;
+    let client = client(config(&authority, HttpVersionChoice::Http2));
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the thread is busy while the kernel connects"
+    )]
+    let busy = async { std::thread::sleep(Duration::from_millis(50)) };
+    let url = origin.url("");
+    let (results, ()) = tokio::join!(biased; get_files(&client, &url, 64), busy);
+    for result in results {
+        result.unwrap();
+    }
+    assert_eq!(origin.connection_count(), 1);
+}
+
 #[tokio::test]
 async fn requests_to_a_host_with_high_latency_share_a_connection_if_allowed() {
     let authority = CertificateAuthority::new();
