@@ -163,8 +163,7 @@ fn first_range(
 }
 
 /// Makes the other connections while the first request is on its way, if the user asks for a number of them, and the response may be one of
-/// several. A connection that fails is made
-/// when it is needed. Never ready: the connections are kept idle for the requests that follow the first response.
+/// several. A connection that fails is made when it is needed. Never ready: the connections are kept idle for the requests that follow the first response.
 pub(super) fn connect_ahead(
     context: &JobContext<'_>,
     sources: &DownloadSources,
