@@ -178,7 +178,7 @@ pub(crate) struct BenchRunArgs {
     /// Measure these levels of a factor. Repeatable. `haul bench show NAME` has the factors.
     #[arg(long, value_name = "FACTOR=LEVEL,LEVEL")]
     pub(crate) set: Vec<String>,
-    /// Put this link between client and server: kernel:RTT,RATE[,LOSS], as kernel:100ms,200Mbit,0.1%, or a relay, as 100ms. Repeatable.
+    /// Put this link between client and server: kernel:RTT,RATE or kernel:RTT,RATE,LOSS, as kernel:100ms,200Mbit,0.1%, or a relay, as 100ms. Repeatable.
     #[arg(long, value_name = "LINK")]
     pub(crate) link: Vec<String>,
     /// Write results.json, report.md and report.html into DIR.

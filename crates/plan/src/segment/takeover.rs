@@ -10,6 +10,9 @@ use super::{ActiveClaim, ClaimId, CombinedRate};
 /// connection and the bytes in flight on it.
 const MIN_GAIN_SECONDS: f64 = 0.02;
 
+/// A gain of so many seconds is worth a request for few bytes.
+const CLEAR_GAIN_SECONDS: f64 = 0.5;
+
 /// A connection comes up to speed for so many latencies.
 pub(super) const SLOW_START_LATENCIES: f64 = 8.0;
 
@@ -86,10 +89,9 @@ pub(super) fn best_takeover(
             if !may_split {
                 return None;
             }
-            let is_worth_it =
-                |split: &TakeoverSplit| claim.end - split.from >= options.min_takeover;
+            let is_large = |split: &TakeoverSplit| claim.end - split.from >= options.min_takeover;
             if claim.has_late_begin(pace, now) {
-                return split_in_half(claim, now).filter(is_worth_it);
+                return split_in_half(claim, now).filter(is_large);
             }
             let age = now.saturating_sub(claim.claimed_at).as_secs_f64();
             if is_small_rest && age < young_seconds(pace) {
@@ -102,7 +104,10 @@ pub(super) fn best_takeover(
                 own_end <= even_end + 2.0 * pace.latency()
             };
             split
-                .filter(is_worth_it)
+                .and_then(|split| match is_large(&split) {
+                    true => Some(split),
+                    false => take_all_of_slow(claim, options, pace, mean_rate, now),
+                })
                 .filter(|_| !(is_full && ends_in_time()))
         });
         takeover.filter(|takeover| may_fetch(takeover.from..claim.end))
@@ -194,6 +199,28 @@ fn split_slow(
     pays.then_some(TakeoverSplit {
         victim: claim.id,
         from: claim.end - bytes_floor(taken).min(claim.end - claim.reserved),
+        gain,
+    })
+}
+
+/// Takes a rest that is too small to share, where the connection that has it is so slow that the file would wait for it.
+fn take_all_of_slow(
+    claim: &ActiveClaim,
+    options: &SegmentOptions,
+    pace: &ConnectionPace,
+    mean_rate: f64,
+    now: Duration,
+) -> Option<TakeoverSplit> {
+    let rest = claim.end - claim.reserved;
+    let age = now.saturating_sub(claim.response_at?).as_secs_f64();
+    let slow = claim.rate(now)?.max(1.0);
+    let fast = pace.expected_rate(slow).max(mean_rate);
+    let gain = rest as f64 / slow - pace.latency() - rest as f64 / fast;
+    let is_young = age < young_seconds(pace);
+    let takes_all = !is_young && rest < options.min_takeover && gain >= CLEAR_GAIN_SECONDS;
+    takes_all.then_some(TakeoverSplit {
+        victim: claim.id,
+        from: claim.reserved,
         gain,
     })
 }

@@ -47,6 +47,29 @@ fn a_slow_worker_shares_its_claim_unless_that_gains_nothing_or_the_user_forbids_
     }
 }
 
+/// A rest too small to share goes to a worker that is much faster, or the file would wait for it: 200 KiB at 8 KiB/s take 25 s.
+#[test]
+fn a20_a_small_rest_of_a_slow_worker_is_taken_whole_and_one_that_ends_soon_is_not() {
+    for (slow_rate, is_taken) in [(8 << 10, true), (400 << 10, false)] {
+        let mut plan = SegmentPlan::new(4 << 20, &RangeSet::new(), SegmentOptions::default());
+        let fetch = |plan: &mut SegmentPlan, range, steps: &[(u64, u64)]| {
+            let claim = plan.claim_first_response(range, Duration::ZERO).unwrap();
+            for (bytes, at_ms) in steps {
+                let granted = plan.reserve(claim.id, *bytes, Duration::from_millis(*at_ms));
+                plan.mark_written(claim.id, granted);
+            }
+            claim
+        };
+        let (got, rest) = (2 * slow_rate, 200 << 10);
+        let begin = (64 << 10, 10);
+        let fast = fetch(&mut plan, got + rest..4 << 20, &[begin, (4 << 20, 2000)]);
+        plan.release(fast.id);
+        let slow = fetch(&mut plan, 0..got + rest, &[(got, 2000)]);
+        let taken = plan.claim(Duration::from_secs(2)).map(|claim| claim.range);
+        assert_eq!(taken, is_taken.then_some(got..got + rest), "{slow:?}");
+    }
+}
+
 #[test]
 fn a19_a_silent_worker_loses_all_remaining_bytes_and_a_fast_one_none() {
     let mut plan = SegmentPlan::new(
