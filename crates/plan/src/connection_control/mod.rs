@@ -80,6 +80,10 @@ const MIN_SHARE: u64 = 512 << 10;
 /// So many shares or less come sooner over the first connection, which has a start of two round trips, and may fill the link already.
 const MIN_SHARES: u64 = 8;
 
+/// Bytes of an upload that are worth a connection of their own: three parts of the least size, so that what a slow one has left over goes
+/// to others.
+const UPLOAD_SHARE: u64 = 16 << 20;
+
 /// Bytes in flight that a connection comes to on most paths.
 const USUAL_WINDOW: u64 = 256 << 10;
 
@@ -302,9 +306,8 @@ impl ConnectionControl {
         }
     }
 
-    /// The first response has begun, over a path with this round trip, and so many bytes are still to come. On a long path a ramp would
-    /// measure how TCP comes up to speed, in round trips for each step: all connections that are worth it begin at once, and are judged
-    /// afterwards. Not more than a user's rate limit, in bytes a second, leaves work for.
+    /// The first response to a download has begun, over a path with this round trip, and so many bytes are still to come. Not more
+    /// connections than a user's rate limit, in bytes a second, leaves work for.
     pub fn on_first_response(
         &mut self,
         remaining: u64,
@@ -312,15 +315,33 @@ impl ConnectionControl {
         rate_limit: Option<u64>,
         now: Duration,
     ) {
-        self.is_long_path = is_long_round_trip(round_trip);
         let for_limit = rate_limit.map_or(u64::MAX, |limit| {
             let in_flight = u128::from(limit) * round_trip.as_millis() / 1000;
             u64::try_from(in_flight).unwrap_or(u64::MAX) / USUAL_WINDOW + 1
         });
-        let useful = usize::try_from((remaining / MIN_SHARE).min(for_limit)).unwrap_or(usize::MAX);
+        let worthwhile = match remaining / MIN_SHARE {
+            shares if shares > MIN_SHARES => shares.min(for_limit),
+            _ => 1,
+        };
+        self.begin_together(worthwhile, round_trip, now);
+    }
+
+    /// The first response to an upload has come, and so many bytes are still to be sent.
+    pub fn on_first_upload_response(
+        &mut self,
+        remaining: u64,
+        round_trip: Duration,
+        now: Duration,
+    ) {
+        self.begin_together(remaining.div_ceil(UPLOAD_SHARE), round_trip, now);
+    }
+
+    /// On a long path a ramp would measure how TCP comes up to speed, in round trips for each step: all connections that are worth it begin
+    /// at once, and are judged afterwards.
+    fn begin_together(&mut self, worthwhile: u64, round_trip: Duration, now: Duration) {
+        self.is_long_path = is_long_round_trip(round_trip);
         if self.is_long_path && !self.options.fixed {
-            let is_large = remaining / MIN_SHARE > MIN_SHARES;
-            let worthwhile = if is_large { useful } else { 1 };
+            let worthwhile = usize::try_from(worthwhile).unwrap_or(usize::MAX);
             self.worthwhile = Some(worthwhile);
             self.hold_at(worthwhile.max(self.target), now);
         }

@@ -1,7 +1,7 @@
 //! How a file is divided into parts (row F10).
 //!
 //! S3 takes 10,000 parts of 5 MiB to 5 GiB; only the last may be smaller. Large parts cost fewer requests, small ones less when one
-//! fails, and there must be enough of them for all connections. So a file has some 64 parts, of 8 to 64 MiB; beyond that only the number
+//! fails, and there must be enough of them for all connections. So a file has some 64 parts, of 5 to 64 MiB; beyond that only the number
 //! of parts makes them larger.
 
 use std::ops::Range;
@@ -19,7 +19,7 @@ const MAX_PARTS: u64 = 10_000;
 const USUAL_PARTS: u64 = 64;
 
 /// The sizes that haul chooses by itself.
-const USUAL_PART_BYTES: Range<u64> = 8 << 20..64 << 20;
+const USUAL_PART_BYTES: Range<u64> = MIN_PART_BYTES..64 << 20;
 
 /// Bytes of a part of a stream whose length nobody knows: 10,000 hold 156 GiB, and four of them are in memory.
 const STREAM_PART_BYTES: u64 = 16 << 20;
@@ -184,9 +184,10 @@ mod tests {
     const TIB: u64 = 1 << 40;
 
     #[test]
-    fn f10_parts_are_of_8_to_64_mebibytes_until_their_number_makes_them_larger() {
+    fn f10_parts_are_of_5_to_64_mebibytes_until_their_number_makes_them_larger() {
         let part_bytes = |file_bytes| PartPlan::new(file_bytes, None).unwrap().part_bytes();
-        assert_eq!(part_bytes(20 * MIB), 8 * MIB);
+        assert_eq!(part_bytes(20 * MIB), 5 * MIB);
+        assert_eq!(part_bytes(512 * MIB), 8 * MIB);
         assert_eq!(part_bytes(1024 * MIB), 16 * MIB);
         assert_eq!(part_bytes(50 << 30), 64 * MIB);
         assert_eq!(part_bytes(5 * TIB), 525 * MIB);

@@ -66,7 +66,7 @@ mod tests {
     fn part(number: u32) -> KnownPart {
         KnownPart {
             number,
-            size: 8 * MIB,
+            size: 5 * MIB,
             etag: format!("tag{number}"),
             crc64nvme: Some(u64::from(number)),
             wanted: None,
@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn kept(journal: &[KnownPart], listed: &[KnownPart]) -> Vec<u32> {
-        let plan = PartPlan::new(32 * MIB + 1, None).unwrap();
+        let plan = PartPlan::new(20 * MIB + 1, None).unwrap();
         kept_parts(&plan, journal.to_vec(), listed)
             .into_keys()
             .collect()

@@ -10,6 +10,7 @@ use haul_net::RequestBody;
 use haul_plan::upload::{KnownPart, PartPlan, kept_parts};
 use haul_s3::{MultipartUpload, S3Address, StoredObject, UploadedPart};
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
 
 use super::context::{UploadContext, UploadState};
 use super::error::PutError;
@@ -150,7 +151,9 @@ async fn begin_anew(
         path: path.to_owned(),
         source,
     })?;
+    let asked_at = Instant::now();
     let upload = create(context).await?;
+    context.state.slots.on_first_response(asked_at.elapsed());
     if let Some(mut open) = journal.take() {
         let target = context.target.to_string();
         let record = UploadRecord::new(

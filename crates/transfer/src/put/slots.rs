@@ -34,6 +34,8 @@ struct SlotState {
     count: usize,
     /// No slot is given before: the store asks for a pause.
     paused_until: Instant,
+    /// Whether the control knows how far away the store is.
+    has_round_trip: bool,
 }
 
 /// The right to have one request under way.
@@ -77,6 +79,7 @@ impl UploadSlots {
                 control,
                 count,
                 paused_until: started,
+                has_round_trip: false,
             }),
             free: Arc::new(Semaphore::new(count)),
             started,
@@ -125,6 +128,22 @@ impl UploadSlots {
                 delivering: Arc::clone(&self.delivering),
                 has_begun: AtomicBool::new(false),
             }),
+        }
+    }
+
+    /// The store has answered its first request after `elapsed`, a round trip or more. Far away, all slots that the announced bytes are worth
+    /// are given at once: to measure with one part, then two and so on would take round trips for each step, and measure how TCP comes up
+    /// to speed.
+    pub(super) fn on_first_response(&self, elapsed: Duration) {
+        let sent = self.sent.load(Ordering::Relaxed);
+        let remaining = self.announced.load(Ordering::Relaxed).saturating_sub(sent);
+        let mut state = self.lock();
+        if !std::mem::replace(&mut state.has_round_trip, true) {
+            let now = self.started.elapsed();
+            state
+                .control
+                .on_first_upload_response(remaining, elapsed, now);
+            self.adjust(&mut state);
         }
     }
 
@@ -208,6 +227,21 @@ impl Drop for UploadSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_slots_are_given_at_once_for_a_store_that_is_far_away() {
+        let slots_after = |round_trips: &[u64]| {
+            let slots = UploadSlots::new(ConnectionCount::Auto { max: 16 });
+            slots.announced.store(64 << 20, Ordering::Relaxed);
+            for &milliseconds in round_trips {
+                slots.on_first_response(Duration::from_millis(milliseconds));
+            }
+            slots.free.available_permits()
+        };
+        assert_eq!((slots_after(&[1]), slots_after(&[100])), (1, 4));
+        // Only the first response is that of a store that may be far away: later ones wait for each other's bytes.
+        assert_eq!(slots_after(&[1, 100]), 1);
+    }
 
     #[tokio::test]
     async fn a42_nobody_gets_a_slot_while_the_store_asks_for_a_pause() {
