@@ -11,10 +11,9 @@ const LATENCIES_PER_SEGMENT: f64 = 32.0;
 /// %.
 const MAX_CLAIM_SECONDS: f64 = 2.0;
 
-/// The part of an even share that a connection claims on a long path where all connections began together. These are equally fast until
-/// packets are lost, and which of them are slow from then on is chance: the rest is for the fast ones. Where one connection is ahead of the
-/// others, that one would fetch nearly all of the rest, and wait a round trip before each of its claims.
-const TOGETHER_SHARE: f64 = 2.0 / 3.0;
+/// The part of an even share that a connection claims on a long path. Connections are equally fast until packets are lost, and which of them
+/// are slow from then on is chance: the rest is for the fast ones.
+const CLAIMED_SHARE: f64 = 0.7;
 
 /// Weight of a new measurement: the last five or so count.
 const AVERAGE_WEIGHT: f64 = 0.2;
@@ -37,8 +36,6 @@ pub struct SegmentOptions {
     pub fixed_size: Option<u64>,
     /// The highest number of connections: claims leave enough for all of them.
     pub connections: usize,
-    /// Whether all connections are there when the first response begins.
-    pub begins_together: bool,
     /// The rate that all connections together are limited to, in bytes a second. At the limit none is slow by
     /// itself, and taking from it wins nothing.
     pub rate_limit: Option<u64>,
@@ -58,7 +55,6 @@ impl Default for SegmentOptions {
             max_size: 64 << 20,
             fixed_size: None,
             connections: 16,
-            begins_together: false,
             rate_limit: None,
         }
     }
@@ -80,8 +76,8 @@ impl SegmentOptions {
     /// The size of the next claim, for a connection that is expected to bring `rate` bytes a second. `remaining` are all bytes that are
     /// still to come, claimed or not.
     ///
-    /// On a long path it is an even share of them, or [most of one](TOGETHER_SHARE), so that all connections end together and few further
-    /// requests cost a round trip. On a short one it is half of an even share of the unclaimed bytes: there is room for connections to
+    /// On a long path it is [most of an even share](CLAIMED_SHARE) of them, so that all connections end together and few further requests
+    /// cost a round trip. On a short one it is half of an even share of the unclaimed bytes: there is room for connections to
     /// come, and the last claims are small.
     #[expect(
         clippy::cast_possible_truncation,
@@ -135,10 +131,7 @@ impl SegmentOptions {
         reason = "float casts saturate, as intended"
     )]
     fn long_path_share(&self, even: u64) -> u64 {
-        match self.begins_together {
-            true => ((TOGETHER_SHARE * even as f64) as u64).max(even.min(self.min_size)),
-            false => even,
-        }
+        ((CLAIMED_SHARE * even as f64) as u64).max(even.min(self.min_size))
     }
 
     /// The length of the first request's range. On a long path it is what one connection brings until others have come up to speed. What they

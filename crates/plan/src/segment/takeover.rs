@@ -22,6 +22,9 @@ const YOUNG_SECONDS: f64 = 1.5;
 /// Where the link is full, the connections that are left become up to so many times as fast when others end.
 const FULL_LINK_LENIENCY: f64 = 4.0;
 
+/// The same on a long path, where TCP takes its time to become faster.
+const LONG_PATH_LENIENCY: f64 = 1.5;
+
 /// Fewer connections than these may not suffice to fill a short path. On a long one a wrong guess costs more: the connection that is cut.
 const MIN_SHARERS: usize = 4;
 
@@ -83,7 +86,8 @@ pub(super) fn best_takeover(
     let rest: u64 = held.iter().map(|claim| claim.end - claim.reserved).sum();
     let is_full = (pace.is_long_path || held.len() >= MIN_SHARERS) && total.is_full();
     let even_end = rest as f64 / total_rate.max(1.0);
-    let is_small_rest = options.is_too_small_to_share(pace, rest);
+    // An idle worker whose connection has brought a claim is up to speed.
+    let is_small_rest = !is_up_to_speed(pace) && options.is_too_small_to_share(pace, rest);
     let takeovers = held.iter().filter_map(|claim| {
         let takeover = take_all_of_silent(claim, pace, now).or_else(|| {
             if !may_split {
@@ -99,7 +103,11 @@ pub(super) fn best_takeover(
             }
             let split = split_slow(claim, pace, mean_rate, now);
             let ends_in_time = || {
-                let faster = FULL_LINK_LENIENCY * claim.rate(now).unwrap_or(0.0);
+                let leniency = match pace.is_long_path {
+                    true => LONG_PATH_LENIENCY,
+                    false => FULL_LINK_LENIENCY,
+                };
+                let faster = leniency * claim.rate(now).unwrap_or(0.0);
                 let own_end = (claim.end - claim.reserved) as f64 / faster.max(1.0);
                 own_end <= even_end + 2.0 * pace.latency()
             };
@@ -144,7 +152,7 @@ impl ActiveClaim {
 
     /// Whether the response should have begun by now.
     fn has_late_begin(&self, pace: &ConnectionPace, now: Duration) -> bool {
-        let late = LATE_BEGIN.0.max(LATE_BEGIN.1 * pace.latency());
+        let late = late_begin(pace);
         let is_late = |then| now.saturating_sub(then).as_secs_f64() >= late;
         // A worker that knows its own rate judges by that.
         !pace.is_of_claimer()
@@ -184,7 +192,8 @@ fn split_slow(
         own_rate
     };
     let fast = pace.expected_rate(slow).max(mean_rate);
-    let min_age = match pace.is_long_path {
+    let shows_rate = is_up_to_speed(pace) && claim.has_begun();
+    let min_age = match pace.is_long_path && !shows_rate {
         true => SLOW_START_LATENCIES,
         false => YOUNG_LATENCIES,
     };
@@ -223,6 +232,16 @@ fn take_all_of_slow(
         from: claim.reserved,
         gain,
     })
+}
+
+/// The time after which a response that has not begun is late, in seconds.
+fn late_begin(pace: &ConnectionPace) -> f64 {
+    LATE_BEGIN.0.max(LATE_BEGIN.1 * pace.latency())
+}
+
+/// Whether connections have come up to speed: claims have ended, and responses begin soon.
+fn is_up_to_speed(pace: &ConnectionPace) -> bool {
+    pace.rate().is_some() && pace.begins().is_some_and(|begin| begin < late_begin(pace))
 }
 
 /// How long a connection comes up to speed.

@@ -14,7 +14,6 @@ fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
         max_size: 512,
         fixed_size: fixed,
         connections,
-        begins_together: false,
         rate_limit: None,
     }
 }

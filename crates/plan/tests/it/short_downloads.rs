@@ -91,7 +91,8 @@ fn own_time(link: &CappedLink, length: u64) -> f64 {
         .as_secs_f64()
 }
 
-/// 50 ms and 4 MiB/s a connection: 128 MiB take 2.1 s at least, and no longer when no number is told.
+/// 50 ms and 4 MiB/s a connection: 128 MiB take 2.1 s at least, and no longer when no number is told. Each connection leaves a part of its
+/// share to those that are faster, and needs a second request.
 #[test]
 fn on_a_long_path_all_connections_open_at_once() {
     let link = CappedLink {
@@ -102,7 +103,7 @@ fn on_a_long_path_all_connections_open_at_once() {
     for options in [fixed(16), ConnectionControlOptions::default()] {
         let outcome = SimulatedDownload::with_known_round_trip(&link, mib(128.0), options).run();
         assert!(outcome.time <= Duration::from_millis(2280), "{outcome:?}");
-        assert!(outcome.requests <= 26, "{outcome:?}");
+        assert!(outcome.requests <= 32, "{outcome:?}");
     }
 }
 

@@ -16,7 +16,7 @@ use super::host_limits::HostLimits;
 use super::reserved_names::ReservedNames;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
-use crate::options::{ConnectionCount, DownloadJob, ExistingFilePolicy, GetOptions};
+use crate::options::{DownloadJob, ExistingFilePolicy, GetOptions};
 
 /// How often a running job reports its progress: smooth for an eye, nothing for a processor.
 pub(super) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -93,7 +93,6 @@ impl EngineState {
             max_size: at_least(defaults.max_size),
             fixed_size: options.segment_size,
             connections,
-            begins_together: matches!(options.connections, ConnectionCount::Fixed(_)),
             rate_limit: self.client.connector().rate_limit(),
         }
     }
