@@ -172,7 +172,7 @@ pub(crate) struct UploadSpeedArgs {
     /// Exactly N requests at a time [default: automatic, up to 16].
     #[arg(short = 'x', long, value_name = "N", value_parser = connection_count, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<u16>,
-    /// Size of parts, 5M to 5G [default: automatic, 8M to 64M for files of up to 625G].
+    /// Size of parts, 5M to 5G [default: automatic, 5M to 64M for files of up to 625G].
     #[arg(long, value_name = "SIZE", value_parser = part_size, allow_negative_numbers = true)]
     pub(crate) part_size: Option<SizeArg>,
     /// Limit the total rate, in bytes a second.

@@ -28,7 +28,7 @@ const LONG_PATH_LENIENCY: f64 = 1.5;
 /// Fewer connections than these may not suffice to fill a short path. On a long one a wrong guess costs more: the connection that is cut.
 const MIN_SHARERS: usize = 4;
 
-/// Nothing is known of a connection on a short path for so many latencies.
+/// The same on a short path, and where connections are up to speed.
 const YOUNG_LATENCIES: f64 = 2.0;
 
 /// A connection counts as silent after this long without a byte, plus [`SILENT_LATENCIES`]: a second hiccup
@@ -86,7 +86,7 @@ pub(super) fn best_takeover(
     let rest: u64 = held.iter().map(|claim| claim.end - claim.reserved).sum();
     let is_full = (pace.is_long_path || held.len() >= MIN_SHARERS) && total.is_full();
     let even_end = rest as f64 / total_rate.max(1.0);
-    // An idle worker whose connection has brought a claim is up to speed.
+    // What is left is not too small for connections that are up to speed.
     let is_small_rest = !is_up_to_speed(pace) && options.is_too_small_to_share(pace, rest);
     let takeovers = held.iter().filter_map(|claim| {
         let takeover = take_all_of_silent(claim, pace, now).or_else(|| {
