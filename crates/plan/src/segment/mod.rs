@@ -86,6 +86,8 @@ struct ActiveClaim {
     reserved: u64,
     /// Where the claim ends now.
     end: u64,
+    /// Whether it ended later, and the response goes on.
+    is_cut: bool,
     /// When the range was claimed.
     claimed_at: Duration,
     /// When the response began.
@@ -179,6 +181,8 @@ pub struct SegmentPlan {
     pace: ConnectionPace,
     /// How fast all connections are together.
     total: CombinedRate,
+    /// Connections that brought a whole response, and that no claim uses. A response that was cut costs its connection.
+    idle_connections: usize,
 }
 
 impl SegmentPlan {
@@ -197,6 +201,7 @@ impl SegmentPlan {
             next_id: 0,
             pace: ConnectionPace::default(),
             total: CombinedRate::default(),
+            idle_connections: 0,
         }
     }
 
@@ -264,6 +269,7 @@ impl SegmentPlan {
             .find(|active| active.id == split.victim)?;
         let range = split.from..victim.end;
         victim.end = split.from;
+        victim.is_cut = true;
         let victim_emptied = victim.reserved == victim.end;
         let silent_predecessors = if victim_emptied {
             victim.silent_predecessors + 1
@@ -309,6 +315,7 @@ impl SegmentPlan {
             &self.options,
             &pace,
             &self.total,
+            self.idle_connections > 0,
             now,
             |range| request.may_fetch(range),
         )
@@ -372,6 +379,9 @@ impl SegmentPlan {
             return;
         };
         let active = self.active_claims.swap_remove(at);
+        if active.written == active.end && !active.is_cut {
+            self.idle_connections += 1;
+        }
         self.pace.claim_finished(
             active.written - active.start,
             active
@@ -468,6 +478,7 @@ impl SegmentPlan {
         self.unclaimed.remove(range.clone());
         let id = ClaimId(self.next_id);
         self.next_id += 1;
+        self.idle_connections = self.idle_connections.saturating_sub(1);
         let Range { start, end } = range;
         self.active_claims.push(ActiveClaim {
             id,
@@ -475,6 +486,7 @@ impl SegmentPlan {
             written: start,
             reserved: start,
             end,
+            is_cut: false,
             claimed_at: now,
             response_at: None,
             last_bytes_at: now,

@@ -31,6 +31,9 @@ const MIN_SHARERS: usize = 4;
 /// The same on a short path, and where connections are up to speed.
 const YOUNG_LATENCIES: f64 = 2.0;
 
+/// Bytes that TCP sends at first, before any are acknowledged (RFC 6928).
+const INITIAL_WINDOW: f64 = 14_600.0;
+
 /// A connection counts as silent after this long without a byte, plus [`SILENT_LATENCIES`]: a second hiccup
 /// is common, and the stall timeout proper is much longer.
 const SILENT_SECONDS: f64 = 1.0;
@@ -76,6 +79,7 @@ pub(super) fn best_takeover(
     options: &SegmentOptions,
     pace: &ConnectionPace,
     total: &CombinedRate,
+    has_idle_connection: bool,
     now: Duration,
     may_fetch: impl Fn(Range<u64>) -> bool,
 ) -> Option<TakeoverSplit> {
@@ -101,9 +105,13 @@ pub(super) fn best_takeover(
             if is_small_rest && age < young_seconds(pace) {
                 return None;
             }
-            let split = split_slow(claim, pace, mean_rate, now);
+            let begins_after = |rate: f64| match has_idle_connection {
+                true => pace.latency(),
+                false => new_connection_delay(rate, pace.latency()),
+            };
+            let split = split_slow(claim, pace, mean_rate, begins_after, now);
             let ends_in_time = || {
-                let leniency = match pace.is_long_path {
+                let leniency = match pace.is_long_path && has_idle_connection {
                     true => LONG_PATH_LENIENCY,
                     false => FULL_LINK_LENIENCY,
                 };
@@ -179,10 +187,11 @@ fn split_slow(
     claim: &ActiveClaim,
     pace: &ConnectionPace,
     mean_rate: f64,
+    begins_after: impl Fn(f64) -> f64,
     now: Duration,
 ) -> Option<TakeoverSplit> {
     let rest = (claim.end - claim.reserved) as f64;
-    let delay = pace.latency();
+    let latency = pace.latency();
     let age = now.saturating_sub(claim.response_at?).as_secs_f64();
     let own_rate = claim.rate(now)?;
     let is_young = age < young_seconds(pace);
@@ -197,14 +206,15 @@ fn split_slow(
         true => SLOW_START_LATENCIES,
         false => YOUNG_LATENCIES,
     };
-    if rest <= 0.0 || slow <= 0.0 || age < min_age * delay {
+    if rest <= 0.0 || slow <= 0.0 || age < min_age * latency {
         return None;
     }
     // The other one begins so much later.
+    let delay = begins_after(fast);
     let both_take = (rest + fast * delay) / (slow + fast);
     let taken = fast * (both_take - delay);
     let gain = rest / slow - both_take;
-    let pays = gain > delay + MIN_GAIN_SECONDS && both_take > 2.0 * delay;
+    let pays = gain > latency + MIN_GAIN_SECONDS && both_take > delay + latency;
     pays.then_some(TakeoverSplit {
         victim: claim.id,
         from: claim.end - bytes_floor(taken).min(claim.end - claim.reserved),
@@ -242,6 +252,12 @@ fn late_begin(pace: &ConnectionPace) -> f64 {
 /// Whether connections have come up to speed: claims have ended, and responses begin soon.
 fn is_up_to_speed(pace: &ConnectionPace) -> bool {
     pace.rate().is_some() && pace.begins().is_some_and(|begin| begin < late_begin(pace))
+}
+
+/// How much later a new connection brings bytes than one at `rate` bytes a second would: it is made, and its window doubles each latency
+/// until it suffices.
+fn new_connection_delay(rate: f64, latency: f64) -> f64 {
+    latency * (2.0 + (rate * latency / INITIAL_WINDOW).max(1.0).log2())
 }
 
 /// How long a connection comes up to speed.
