@@ -109,7 +109,7 @@ pub(super) fn best_takeover(
                 true => pace.latency(),
                 false => new_connection_delay(rate, pace.latency()),
             };
-            let split = split_slow(claim, pace, mean_rate, begins_after, now);
+            let split = split_slow(claim, pace, mean_rate, even_end, begins_after, now);
             let ends_in_time = || {
                 let leniency = match pace.is_long_path && has_idle_connection {
                     true => LONG_PATH_LENIENCY,
@@ -187,6 +187,7 @@ fn split_slow(
     claim: &ActiveClaim,
     pace: &ConnectionPace,
     mean_rate: f64,
+    even_end: f64,
     begins_after: impl Fn(f64) -> f64,
     now: Duration,
 ) -> Option<TakeoverSplit> {
@@ -212,7 +213,7 @@ fn split_slow(
     // The other one begins so much later.
     let delay = begins_after(fast);
     let both_take = (rest + fast * delay) / (slow + fast);
-    let taken = fast * (both_take - delay);
+    let taken = fast * (both_take - delay).min(even_end + 2.0 * latency);
     let gain = rest / slow - both_take;
     let pays = gain > latency + MIN_GAIN_SECONDS && both_take > delay + latency;
     pays.then_some(TakeoverSplit {
