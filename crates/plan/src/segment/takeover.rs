@@ -111,7 +111,7 @@ pub(super) fn best_takeover(
             };
             let split = split_slow(claim, pace, mean_rate, even_end, begins_after, now);
             let ends_in_time = || {
-                let leniency = match pace.is_long_path && has_idle_connection {
+                let leniency = match pace.is_long_path {
                     true => LONG_PATH_LENIENCY,
                     false => FULL_LINK_LENIENCY,
                 };
@@ -124,7 +124,7 @@ pub(super) fn best_takeover(
                     true => Some(split),
                     false => take_all_of_slow(claim, options, pace, mean_rate, now),
                 })
-                .filter(|_| !(is_full && ends_in_time()))
+                .filter(|_| !is_full || has_idle_connection && !ends_in_time())
         });
         takeover.filter(|takeover| may_fetch(takeover.from..claim.end))
     });
