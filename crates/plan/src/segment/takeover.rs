@@ -14,7 +14,7 @@ const MIN_GAIN_SECONDS: f64 = 0.02;
 const CLEAR_GAIN_SECONDS: f64 = 0.5;
 
 /// A connection comes up to speed for so many latencies.
-pub(super) const SLOW_START_LATENCIES: f64 = 8.0;
+pub(crate) const SLOW_START_LATENCIES: f64 = 8.0;
 
 /// The same for a response of an origin that lets all of them begin slowly.
 const YOUNG_SECONDS: f64 = 1.5;
@@ -79,7 +79,7 @@ pub(super) fn best_takeover(
     options: &SegmentOptions,
     pace: &ConnectionPace,
     total: &CombinedRate,
-    has_idle_connection: bool,
+    is_connected: bool,
     now: Duration,
     may_fetch: impl Fn(Range<u64>) -> bool,
 ) -> Option<TakeoverSplit> {
@@ -105,7 +105,7 @@ pub(super) fn best_takeover(
             if is_small_rest && age < young_seconds(pace) {
                 return None;
             }
-            let begins_after = |rate: f64| match has_idle_connection {
+            let begins_after = |rate: f64| match is_connected {
                 true => pace.latency(),
                 false => new_connection_delay(rate, pace.latency()),
             };
@@ -124,7 +124,7 @@ pub(super) fn best_takeover(
                     true => Some(split),
                     false => take_all_of_slow(claim, options, pace, mean_rate, now),
                 })
-                .filter(|_| !is_full || has_idle_connection && !ends_in_time())
+                .filter(|_| !is_full || is_connected && !ends_in_time())
         });
         takeover.filter(|takeover| may_fetch(takeover.from..claim.end))
     });
@@ -213,7 +213,7 @@ fn split_slow(
     // The other one begins so much later.
     let delay = begins_after(fast);
     let both_take = (rest + fast * delay) / (slow + fast);
-    let taken = fast * (both_take - delay).min(even_end + 2.0 * latency);
+    let taken = fast * (both_take - delay).min(even_end + latency);
     let gain = rest / slow - both_take;
     let pays = gain > latency + MIN_GAIN_SECONDS && both_take > delay + latency;
     pays.then_some(TakeoverSplit {

@@ -237,14 +237,14 @@ fn a_response_that_has_only_just_begun_is_not_taken_over() {
     assert!(taken.range.start >= second.range.start + half, "{taken:?}");
 }
 
-/// The end of a download over 100 ms: one connection has fetched its claim in a second. The other one began to fetch 3 MiB 0.3 s ago, at a
+/// The end of a download over 100 ms: one connection has fetched its claim in a second. The other one began to fetch 2 MiB 0.3 s ago, at a
 /// third of that rate. While no claim has ended, such a rest
 /// is left alone.
 #[test]
 fn connections_that_are_up_to_speed_divide_what_one_has_only_just_begun_to_fetch() {
     for has_ended in [true, false] {
         let mut plan = SegmentPlan::new(
-            16 << 20,
+            6 << 20,
             &RangeSet::new(),
             SegmentOptions {
                 connections: 2,
@@ -253,19 +253,19 @@ fn connections_that_are_up_to_speed_divide_what_one_has_only_just_begun_to_fetch
         );
         plan.set_round_trip(Duration::from_millis(100));
         let fast = plan
-            .claim_first_response(3 << 20..16 << 20, Duration::ZERO)
+            .claim_first_response(2 << 20..6 << 20, Duration::ZERO)
             .unwrap();
         for at_ms in (100..=1000).step_by(100) {
-            let granted = plan.reserve(fast.id, 1 << 20, Duration::from_millis(at_ms));
+            let granted = plan.reserve(fast.id, 420 << 10, Duration::from_millis(at_ms));
             plan.mark_written(fast.id, granted);
         }
+        let slow = plan
+            .claim_first_response(0..2 << 20, Duration::from_millis(1000))
+            .unwrap();
         if has_ended {
             plan.release(fast.id);
         }
-        let slow = plan
-            .claim_first_response(0..3 << 20, Duration::from_millis(1000))
-            .unwrap();
-        plan.reserve(slow.id, 1 << 20, Duration::from_millis(1300));
+        plan.reserve(slow.id, 400 << 10, Duration::from_millis(1300));
         let mut taken_from = Vec::new();
         while let Some(claim) = plan.claim(Duration::from_millis(1300)) {
             taken_from.extend(claim.taken_from.map(|taken| taken.victim));
