@@ -274,6 +274,33 @@ fn connections_that_are_up_to_speed_divide_what_one_has_only_just_begun_to_fetch
     }
 }
 
+/// Four connections fill a link of 30 ms, and one of them is slow. A new one would only share it, and come up to speed first; one that has
+/// just brought a whole response goes on at its speed.
+#[test]
+fn on_a_full_link_only_a_connection_that_is_there_takes_bytes_over() {
+    let options = SegmentOptions {
+        connections: 4,
+        ..SegmentOptions::default()
+    };
+    let mut plan = SegmentPlan::new(64 << 20, &RangeSet::new(), options);
+    plan.set_round_trip(Duration::from_millis(30));
+    let claims = [0, 16, 32, 48].map(|start| {
+        plan.claim_first_response(start << 20..64 << 20, Duration::ZERO)
+            .unwrap()
+    });
+    for at_ms in (100..=2000).step_by(100) {
+        for (claim, kib) in claims.iter().zip([840, 700, 700, 200]) {
+            let granted = plan.reserve(claim.id, kib << 10, Duration::from_millis(at_ms));
+            plan.mark_written(claim.id, granted);
+        }
+    }
+    let now = Duration::from_secs(2);
+    assert!(!plan.has_work(now));
+    plan.release(claims[0].id);
+    let taken = plan.claim(now).unwrap().taken_from.unwrap();
+    assert_eq!(taken.victim, claims[3].id);
+}
+
 /// A connection that has begun and pauses for longer than ever loses its rest sooner than one that has not begun.
 #[test]
 fn a_connection_that_has_begun_may_pause_twice_as_long_as_it_did() {
