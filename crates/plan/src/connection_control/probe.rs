@@ -75,7 +75,8 @@ impl ConnectionControl {
     }
 
     /// Whether the one connection of a small file had the time to come up to speed, and what is left takes long all the same.
-    /// Where a round trip is longer than a window of the ramp, that would see nothing.
+    /// Where a round trip is longer than a window of the ramp, the ramp
+    /// would see nothing.
     fn should_share_late(&self, sample: &ProgressSample) -> bool {
         let speed_up = self.latency.mul_f64(SLOW_START_LATENCIES);
         let seconds_left = sample.remaining as f64 / self.samples.mean().max(1.0);
@@ -85,6 +86,8 @@ impl ConnectionControl {
             && sample.now >= speed_up
             && seconds_left >= 2.0 * speed_up.as_secs_f64()
             && self.latency <= self.options.window
+            // That of uploads is not known.
+            && !self.latency.is_zero()
     }
 
     /// How many more connections to try: a quarter, or as many more as the scatter requires, up to twice as

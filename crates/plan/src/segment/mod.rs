@@ -87,7 +87,7 @@ struct ActiveClaim {
     reserved: u64,
     /// Where the claim ends now.
     end: u64,
-    /// Whether it ended later, and the response goes on.
+    /// Whether the response goes on after it: another worker has the rest.
     is_cut: bool,
     /// When the range was claimed.
     claimed_at: Duration,
@@ -227,6 +227,7 @@ impl SegmentPlan {
         let gap = self.unclaimed.range_at(range.start)?;
         let end = gap.end.min(range.end);
         let share = self.options.first_share(&self.pace, self.remaining());
+        let is_cut = share < range.end - range.start;
         let range = range.start..end.min(range.start.saturating_add(share));
         if range.is_empty() {
             return None;
@@ -234,6 +235,7 @@ impl SegmentPlan {
         let claim = self.add_claim(range, None, now);
         // The request is older than the plan, so the response time is unknown.
         if let Some(active) = self.active_claims.last_mut() {
+            active.is_cut = is_cut;
             active.response_at = Some(now);
             active.window_begin = (now, active.start);
         }

@@ -79,7 +79,8 @@ pub(super) fn best_takeover(
     options: &SegmentOptions,
     pace: &ConnectionPace,
     total: &CombinedRate,
-    is_connected: bool,
+    // An idle connection takes over, or a new one costs next to nothing.
+    begins_at_once: bool,
     now: Duration,
     may_fetch: impl Fn(Range<u64>) -> bool,
 ) -> Option<TakeoverSplit> {
@@ -105,11 +106,16 @@ pub(super) fn best_takeover(
             if is_small_rest && age < young_seconds(pace) {
                 return None;
             }
-            let begins_after = |rate: f64| match is_connected {
+            let begins_after = |rate: f64| match begins_at_once {
                 true => pace.latency(),
                 false => new_connection_delay(rate, pace.latency()),
             };
-            let split = split_slow(claim, pace, mean_rate, even_end, begins_after, now);
+            // What is taken ends with everything else.
+            let max_taken = |rate: f64| {
+                let until_then = rate * (even_end + pace.latency());
+                until_then.max(options.min_takeover as f64)
+            };
+            let split = split_slow(claim, pace, mean_rate, begins_after, max_taken, now);
             let ends_in_time = || {
                 let leniency = match pace.is_long_path {
                     true => LONG_PATH_LENIENCY,
@@ -124,7 +130,7 @@ pub(super) fn best_takeover(
                     true => Some(split),
                     false => take_all_of_slow(claim, options, pace, mean_rate, now),
                 })
-                .filter(|_| !is_full || is_connected && !ends_in_time())
+                .filter(|_| !is_full || begins_at_once && !ends_in_time())
         });
         takeover.filter(|takeover| may_fetch(takeover.from..claim.end))
     });
@@ -187,8 +193,8 @@ fn split_slow(
     claim: &ActiveClaim,
     pace: &ConnectionPace,
     mean_rate: f64,
-    even_end: f64,
     begins_after: impl Fn(f64) -> f64,
+    max_taken: impl Fn(f64) -> f64,
     now: Duration,
 ) -> Option<TakeoverSplit> {
     let rest = (claim.end - claim.reserved) as f64;
@@ -213,7 +219,7 @@ fn split_slow(
     // The other one begins so much later.
     let delay = begins_after(fast);
     let both_take = (rest + fast * delay) / (slow + fast);
-    let taken = fast * (both_take - delay).min(even_end + latency);
+    let taken = (fast * (both_take - delay)).min(max_taken(fast));
     let gain = rest / slow - both_take;
     let pays = gain > latency + MIN_GAIN_SECONDS && both_take > delay + latency;
     pays.then_some(TakeoverSplit {
@@ -255,8 +261,8 @@ fn is_up_to_speed(pace: &ConnectionPace) -> bool {
     pace.rate().is_some() && pace.begins().is_some_and(|begin| begin < late_begin(pace))
 }
 
-/// How much later a new connection brings bytes than one at `rate` bytes a second would: it is made, and its window doubles each latency
-/// until it suffices.
+/// How many seconds from now on a new connection loses until it brings `rate` bytes a second: it is made, it requests, and its window doubles
+/// each latency until it suffices.
 fn new_connection_delay(rate: f64, latency: f64) -> f64 {
     latency * (2.0 + (rate * latency / INITIAL_WINDOW).max(1.0).log2())
 }

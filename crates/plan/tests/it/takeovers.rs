@@ -277,7 +277,7 @@ fn connections_that_are_up_to_speed_divide_what_one_has_only_just_begun_to_fetch
 /// Four connections fill a link of 30 ms, and one of them is slow. A new one would only share it, and come up to speed first; one that has
 /// just brought a whole response goes on at its speed.
 #[test]
-fn on_a_full_link_only_a_connection_that_is_there_takes_bytes_over() {
+fn on_a_full_link_only_an_idle_connection_takes_bytes_over() {
     let options = SegmentOptions {
         connections: 4,
         ..SegmentOptions::default()
@@ -285,7 +285,7 @@ fn on_a_full_link_only_a_connection_that_is_there_takes_bytes_over() {
     let mut plan = SegmentPlan::new(64 << 20, &RangeSet::new(), options);
     plan.set_round_trip(Duration::from_millis(30));
     let claims = [0, 16, 32, 48].map(|start| {
-        plan.claim_first_response(start << 20..64 << 20, Duration::ZERO)
+        plan.claim_first_response(start << 20..(start + 16) << 20, Duration::ZERO)
             .unwrap()
     });
     for at_ms in (100..=2000).step_by(100) {
@@ -297,8 +297,11 @@ fn on_a_full_link_only_a_connection_that_is_there_takes_bytes_over() {
     let now = Duration::from_secs(2);
     assert!(!plan.has_work(now));
     plan.release(claims[0].id);
-    let taken = plan.claim(now).unwrap().taken_from.unwrap();
-    assert_eq!(taken.victim, claims[3].id);
+    let taken = plan.claim(now).unwrap();
+    assert_eq!(taken.taken_from.unwrap().victim, claims[3].id);
+    // All would end in a second: the fast one takes what it brings until then, and not 10 MB, so that both end together.
+    let bytes = taken.range.end - taken.range.start;
+    assert!((8_500_000..9_500_000).contains(&bytes), "{bytes}");
 }
 
 /// A connection that has begun and pauses for longer than ever loses its rest sooner than one that has not begun.
