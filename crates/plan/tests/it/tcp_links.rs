@@ -186,12 +186,10 @@ fn a_small_file_is_shared_when_its_connection_stays_slow() {
         connection_limit: Some(MIB),
         ..path(20, 500.0, 20)
     };
-    let outcome = |options| mean_outcome(path, mib(4.0), options, 3, f64::INFINITY).unwrap();
-    let untold = outcome(ConnectionControlOptions::default());
-    assert!(
-        untold.seconds <= 0.85 * outcome(fixed(1)).seconds,
-        "{untold:?}"
-    );
+    let untold = ConnectionControlOptions::default();
+    let outcome = mean_outcome(path, mib(4.0), untold, 3, f64::INFINITY).unwrap();
+    // Alone it would take 3.5 s.
+    assert!(outcome.seconds <= 2.0, "{outcome:?}");
 }
 
 /// A link of the grid, and the file.
