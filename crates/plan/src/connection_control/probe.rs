@@ -75,8 +75,7 @@ impl ConnectionControl {
     }
 
     /// Whether the one connection of a small file had the time to come up to speed, and what is left takes long all the same.
-    /// Where a round trip is longer than a window of the ramp, the ramp
-    /// would see nothing.
+    /// Where a round trip is longer than a window of the ramp, the ramp would see nothing.
     fn should_share_late(&self, sample: &ProgressSample) -> bool {
         let speed_up = self.latency.mul_f64(SLOW_START_LATENCIES);
         let seconds_left = sample.remaining as f64 / self.samples.mean().max(1.0);

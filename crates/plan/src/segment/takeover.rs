@@ -13,6 +13,9 @@ const MIN_GAIN_SECONDS: f64 = 0.02;
 /// A gain of so many seconds is worth a request for few bytes.
 const CLEAR_GAIN_SECONDS: f64 = 0.5;
 
+/// The same for many bytes that do not pay to be shared. Less may come from a connection that is only slow for now.
+const LARGE_REST_GAIN_SECONDS: f64 = 4.0;
+
 /// A connection comes up to speed for so many latencies.
 pub(crate) const SLOW_START_LATENCIES: f64 = 8.0;
 
@@ -28,7 +31,7 @@ const LONG_PATH_LENIENCY: f64 = 1.5;
 /// Fewer connections than these may not suffice to fill a short path. On a long one a wrong guess costs more: the connection that is cut.
 const MIN_SHARERS: usize = 4;
 
-/// The same on a short path, and where connections are up to speed.
+/// A connection shows its rate after so many latencies on a short path, and where others are up to speed.
 const YOUNG_LATENCIES: f64 = 2.0;
 
 /// Bytes that TCP sends at first, before any are acknowledged (RFC 6928).
@@ -115,7 +118,7 @@ pub(super) fn best_takeover(
                 let until_then = rate * (even_end + pace.latency());
                 until_then.max(options.min_takeover as f64)
             };
-            let split = split_slow(claim, pace, mean_rate, begins_after, max_taken, now);
+            let split = split_slow(claim, pace, mean_rate, &begins_after, max_taken, now);
             let ends_in_time = || {
                 let leniency = match pace.is_long_path {
                     true => LONG_PATH_LENIENCY,
@@ -126,10 +129,8 @@ pub(super) fn best_takeover(
                 own_end <= even_end + 2.0 * pace.latency()
             };
             split
-                .and_then(|split| match is_large(&split) {
-                    true => Some(split),
-                    false => take_all_of_slow(claim, options, pace, mean_rate, now),
-                })
+                .filter(is_large)
+                .or_else(|| take_all_of_slow(claim, options, pace, mean_rate, begins_after, now))
                 .filter(|_| !is_full || begins_at_once && !ends_in_time())
         });
         takeover.filter(|takeover| may_fetch(takeover.from..claim.end))
@@ -229,21 +230,26 @@ fn split_slow(
     })
 }
 
-/// Takes a rest that is too small to share, where the connection that has it is so slow that the file would wait for it.
+/// Takes a rest that does not pay to be shared, where the connection that has it is so slow that the file would wait for it.
 fn take_all_of_slow(
     claim: &ActiveClaim,
     options: &SegmentOptions,
     pace: &ConnectionPace,
     mean_rate: f64,
+    begins_after: impl Fn(f64) -> f64,
     now: Duration,
 ) -> Option<TakeoverSplit> {
     let rest = claim.end - claim.reserved;
     let age = now.saturating_sub(claim.response_at?).as_secs_f64();
     let slow = claim.rate(now)?.max(1.0);
     let fast = pace.expected_rate(slow).max(mean_rate);
-    let gain = rest as f64 / slow - pace.latency() - rest as f64 / fast;
+    let gain = rest as f64 / slow - begins_after(fast) - rest as f64 / fast;
     let is_young = age < young_seconds(pace);
-    let takes_all = !is_young && rest < options.min_takeover && gain >= CLEAR_GAIN_SECONDS;
+    let min_gain = match rest < options.min_takeover {
+        true => CLEAR_GAIN_SECONDS,
+        false => LARGE_REST_GAIN_SECONDS,
+    };
+    let takes_all = !is_young && rest > 0 && gain >= min_gain;
     takes_all.then_some(TakeoverSplit {
         victim: claim.id,
         from: claim.reserved,

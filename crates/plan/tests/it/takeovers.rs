@@ -238,8 +238,7 @@ fn a_response_that_has_only_just_begun_is_not_taken_over() {
 }
 
 /// The end of a download over 100 ms: one connection has fetched its claim in a second. The other one began to fetch 2 MiB 0.3 s ago, at a
-/// third of that rate. While no claim has ended, such a rest
-/// is left alone.
+/// third of that rate. While no claim has ended, such a rest is left alone.
 #[test]
 fn connections_that_are_up_to_speed_divide_what_one_has_only_just_begun_to_fetch() {
     for has_ended in [true, false] {
@@ -271,6 +270,36 @@ fn connections_that_are_up_to_speed_divide_what_one_has_only_just_begun_to_fetch
             taken_from.extend(claim.taken_from.map(|taken| taken.victim));
         }
         assert_eq!(taken_from.contains(&slow.id), has_ended);
+    }
+}
+
+/// 300 ms, and 8 MB/s a connection: what a slow one has left is less than a fast one brings in a round trip, so that to share it does not
+/// pay; but at 0.1 MB/s it would take 24 s.
+#[test]
+fn a20_a_rest_of_a_slow_worker_that_does_not_pay_to_be_shared_is_taken_whole() {
+    // One that needs a second is left alone.
+    for (slow_rate, is_taken) in [(100_000, true), (1_900_000, false)] {
+        let options = SegmentOptions {
+            connections: 2,
+            ..SegmentOptions::default()
+        };
+        let mut plan = SegmentPlan::new(16 << 20, &RangeSet::new(), options);
+        plan.set_round_trip(Duration::from_millis(300));
+        let [fast, slow] = [0..8 << 20, 8 << 20..16 << 20]
+            .map(|range| plan.claim_first_response(range, Duration::ZERO).unwrap());
+        let rest = (16 << 20) - 2_400_000..16 << 20;
+        let before = rest.start - slow.range.start - 3 * slow_rate;
+        plan.reserve(slow.id, before, Duration::from_millis(1));
+        for at_ms in (100..=1000).step_by(100) {
+            plan.reserve(fast.id, 840_000, Duration::from_millis(at_ms));
+        }
+        for at_ms in (1100..=4000).step_by(100) {
+            plan.reserve(slow.id, slow_rate / 10, Duration::from_millis(at_ms));
+        }
+        plan.mark_written(fast.id, 8 << 20);
+        plan.release(fast.id);
+        let taken = plan.claim(Duration::from_secs(4));
+        assert_eq!(taken.map(|taken| taken.range), is_taken.then_some(rest));
     }
 }
 
