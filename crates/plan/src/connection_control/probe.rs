@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::probe_schedule::ProbeSchedule;
 use super::rate_samples::{MAX_WINDOWS, RateSamples, SIGNIFICANT_ERRORS};
-use super::{ConnectionControl, ControlPhase, MIN_SHARE, ProgressSample};
-use crate::segment::SLOW_START_LATENCIES;
+use super::{ConnectionControl, ControlPhase, ProgressSample};
 
 /// A step up is kept if the rate rises by this, a step down if it does not fall by it: less is not worth a
 /// connection, and says nothing about a link that scatters at all.
@@ -42,12 +41,6 @@ const DRAINING_CERTAINTY: f64 = 2.0;
 impl ConnectionControl {
     /// Checks whether the link has changed, or whether it is time to probe another number.
     pub(super) fn hold(&mut self, sample: ProgressSample) {
-        if self.should_share_late(&sample) {
-            self.worthwhile = None;
-            self.samples = RateSamples::new(self.target);
-            self.phase = ControlPhase::Ramp { below: None };
-            return;
-        }
         if self.samples.has_shifted(SHIFT.0, SHIFT.1) {
             // The link has changed: the earlier measurements do not apply to it.
             self.samples = RateSamples::new(self.target);
@@ -72,21 +65,6 @@ impl ConnectionControl {
         } else if up > self.target {
             self.start_probe(RateSamples::new(up));
         }
-    }
-
-    /// Whether the one connection of a small file had the time to come up to speed, and what is left takes long all the same.
-    /// Where a round trip is longer than a window of the ramp, the ramp would see nothing.
-    fn should_share_late(&self, sample: &ProgressSample) -> bool {
-        let speed_up = self.latency.mul_f64(SLOW_START_LATENCIES);
-        let seconds_left = sample.remaining as f64 / self.samples.mean().max(1.0);
-        self.worthwhile == Some(1)
-            && self.target == 1
-            && sample.remaining >= 2 * MIN_SHARE
-            && sample.now >= speed_up
-            && seconds_left >= 2.0 * speed_up.as_secs_f64()
-            && self.latency <= self.options.window
-            // That of uploads is not known.
-            && !self.latency.is_zero()
     }
 
     /// How many more connections to try: a quarter, or as many more as the scatter requires, up to twice as

@@ -24,7 +24,6 @@ use crate::range_set::RangeSet;
 use segment_size::ConnectionPace;
 pub use segment_size::SegmentOptions;
 pub use takeover::ClaimTakeover;
-pub(crate) use takeover::SLOW_START_LATENCIES;
 use takeover::TakeoverSplit;
 
 /// How long a rate is measured: twice as long as origins that pace in bursts pause.
@@ -462,7 +461,7 @@ impl SegmentPlan {
     /// The mean rate of the claims at work that have come up to speed, in bytes a second; `None` if none has.
     fn mean_active_rate(&self, now: Duration) -> Option<f64> {
         let min_age = match self.pace.is_long_path {
-            true => Duration::from_secs_f64(SLOW_START_LATENCIES * self.pace.latency()),
+            true => Duration::from_secs_f64(takeover::SLOW_START_LATENCIES * self.pace.latency()),
             false => Duration::ZERO,
         };
         let rates = self.active_claims.iter().filter_map(|active| {

@@ -17,7 +17,7 @@ const CLEAR_GAIN_SECONDS: f64 = 0.5;
 const LARGE_REST_GAIN_SECONDS: f64 = 4.0;
 
 /// A connection comes up to speed for so many latencies.
-pub(crate) const SLOW_START_LATENCIES: f64 = 8.0;
+pub(super) const SLOW_START_LATENCIES: f64 = 8.0;
 
 /// The same for a response of an origin that lets all of them begin slowly.
 const YOUNG_SECONDS: f64 = 1.5;

@@ -179,19 +179,6 @@ fn a_limit_on_each_connection_of_a_long_path_costs_untold_next_to_nothing() {
     );
 }
 
-/// 4 MiB from an origin with a limit for each connection: one is enough until it shows that it stays slow.
-#[test]
-fn a_small_file_is_shared_when_its_connection_stays_slow() {
-    let path = TcpPath {
-        connection_limit: Some(MIB),
-        ..path(20, 500.0, 20)
-    };
-    let untold = ConnectionControlOptions::default();
-    let outcome = mean_outcome(path, mib(4.0), untold, 3, f64::INFINITY).unwrap();
-    // Alone it would take 3.5 s.
-    assert!(outcome.seconds <= 2.0, "{outcome:?}");
-}
-
 /// A link of the grid, and the file.
 #[derive(Debug, Clone, Copy)]
 struct GridLink {
