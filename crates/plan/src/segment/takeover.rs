@@ -118,7 +118,7 @@ pub(super) fn best_takeover(
                 let until_then = rate * (even_end + pace.latency());
                 until_then.max(options.min_takeover as f64)
             };
-            let split = split_slow(claim, pace, mean_rate, &begins_after, max_taken, now);
+            let split = split_slow(claim, pace, mean_rate, begins_after, max_taken, now);
             let ends_in_time = || {
                 let leniency = match pace.is_long_path {
                     true => LONG_PATH_LENIENCY,
