@@ -27,18 +27,22 @@ class Link:
     congestion_control: str = "cubic"
     # Whether the origin sends at most 2 MiB/s over each connection.
     limited: bool = False
+    tls: bool = False
 
     def title(self):
         loss = f", {self.loss} % loss" if self.loss else ""
         control = "" if self.congestion_control == "cubic" else f", {self.congestion_control}"
         limit = ", 2 MiB/s a connection" if self.limited else ""
-        return f"{self.round_trip} ms, {self.mbit} Mbit/s{loss}{control}{limit}"
+        tls = ", https" if self.tls else ""
+        return f"{self.round_trip} ms, {self.mbit} Mbit/s{loss}{control}{limit}{tls}"
 
 
 LARGE = {
     "near": Link(30, 500, 50, mib=128), "far": Link(100, 200, 100), "far-loss": Link(100, 200, 100, loss=0.1),
     "across": Link(200, 200, 200), "throttled": Link(100, 500, 50, limited=True), "mid": Link(100, 200, 100, mib=8),
     "far-bbr": Link(100, 200, 100, congestion_control="bbr"),
+    "near-https": Link(30, 500, 50, mib=128, tls=True), "far-https": Link(100, 200, 100, tls=True),
+    "across-https": Link(200, 200, 200, tls=True), "mid-https": Link(100, 200, 100, mib=8, tls=True),
 }
 SMALL = {
     "small-near": Link(30, 500, 50), "small-far": Link(100, 200, 100), "small-far-loss": Link(100, 200, 100, loss=0.5),
@@ -101,11 +105,15 @@ class WanBench(Bench):
         served = f"large{size}"
         if not (self.served / served).exists():
             files.write_random(self.served / served, size)
-        url, result = f"http://{KernelLink.SERVER}:{81 if link.limited else 80}/{served}", self.output / "result"
+        certificate, result = self.nginx.certificate, self.output / "result"
+        address = f"https://{KernelLink.SERVER}" if link.tls else f"http://{KernelLink.SERVER}:{81 if link.limited else 80}"
+        url, trust = f"{address}/{served}", ["--cacert", certificate] if link.tls else []
+        # axel has no option for a certificate.
+        insecure, trust_aria2 = (["-k"], [f"--ca-certificate={certificate}"]) if link.tls else ([], [])
         commands = {
-            "aria2": ["aria2c", "-q", "-x16", "-s16", "-k1M", "--file-allocation=none", "-d", self.output, "-o", result.name, url],
-            "axel": ["axel", "-q", "-n", "16", "-o", result, url],
-            "curl": ["curl", "-sSf", "-o", result, url],
+            "aria2": ["aria2c", "-q", *trust_aria2, "-x16", "-s16", "-k1M", "--file-allocation=none", "-d", self.output, "-o", result.name, url],
+            "axel": ["axel", "-q", *insecure, "-n", "16", "-o", result, url],
+            "curl": ["curl", "-sSf", *trust, "-o", result, url],
         }
         if key in SLOW_ALONE:
             del commands["curl"]
@@ -114,11 +122,11 @@ class WanBench(Bench):
         def haul(*flags):
             suffix = "".join(f" {flag}" for flag in flags)
             return self.haul_programs(
-                lambda name, binary: self.program(name, [binary, "get", "-q", "-o", result, *flags, url], pairs), suffix)
+                lambda name, binary: self.program(name, [binary, "get", "-q", *trust, "-o", result, *flags, url], pairs), suffix)
 
         peers = [self.program(name, command, pairs) for name, command in commands.items()]
         told = haul("-x", "16")
-        bounds = (1.05, 1.05) if key == "mid" else (1.00, 0.95)
+        bounds = (1.05, 1.05) if link.mib == 8 else (1.00, 0.95)
 
         def told_to_best():
             best = WALL.best(peers)
