@@ -27,6 +27,7 @@ class Link:
     congestion_control: str = "cubic"
     # Whether the origin sends at most 2 MiB/s over each connection.
     limited: bool = False
+    # Whether the file comes over https.
     tls: bool = False
 
     def title(self):
