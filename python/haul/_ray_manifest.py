@@ -64,8 +64,11 @@ def redact_urls(table: pa.Table) -> pa.Table:
 def written(path: pathlib.Path) -> Iterator[IO[bytes]]:
     """A file that is there when it is whole. It is for its owner alone: URLs may have signatures."""
     temporary = path.with_name(path.name + ".tmp")
+    # What a killed run left, or another user: neither its permissions nor its owner are kept.
+    temporary.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with open(os.open(temporary, flags, 0o600), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

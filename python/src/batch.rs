@@ -195,6 +195,7 @@ impl BatchArguments {
                 min_length: None,
                 max_length: self.max_size,
                 exact_length: None,
+                listed: None,
             },
             robots_tag: match self.respect_robots_tag {
                 true => RobotsTagPolicy::Respect,

@@ -3,8 +3,10 @@
 //! A result that cannot be written is a failure; a message for people is not. A stream that was closed at the start needs a check of its
 //! own, since writing to it succeeds (see [`sys`]).
 
-use std::io::{self, Write as _};
+use std::borrow::Cow;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use crate::exit::ExitReason;
 use crate::message;
@@ -32,8 +34,18 @@ pub(crate) fn write_stdout_lines<T: std::fmt::Display>(
     let mut out = io::stdout().lock();
     lines
         .into_iter()
-        .try_for_each(|line| writeln!(out, "{line}"))?;
+        .try_for_each(|line| writeln!(out, "{}", result_text(&line.to_string())))?;
     out.flush()
+}
+
+/// A text of standard output as it is for programs, and without control characters for a terminal: names of files may have some.
+pub(crate) fn result_text(text: &str) -> Cow<'_, str> {
+    // A batch has a line for each of many files.
+    static IS_TERMINAL: LazyLock<bool> = LazyLock::new(|| io::stdout().is_terminal());
+    match *IS_TERMINAL {
+        true => Cow::Owned(message::sanitize(text)),
+        false => Cow::Borrowed(text),
+    }
 }
 
 /// Writes bytes to standard output and flushes it.

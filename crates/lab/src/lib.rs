@@ -4,6 +4,7 @@
 //!
 //! - [`Origin`] serves HTTP/1.1 by writing raw bytes, since it must be able to send what no library would send.
 //! - [`GeneratedFiles`] gives it as many files as a batch has, with faults by seed.
+//! - [`DrawnOrigin`] gives it habits and faults that are drawn from a seed, [`DrawnStore`] an [`ObjectStore`].
 //! - [`http2`] has two origins that speak HTTP/2 over TLS.
 //! - [`SilentListener`] does not respond at all.
 //! - [`DnsServer`] resolves names by a script.
@@ -19,6 +20,9 @@
 mod bandwidth_limit;
 mod content;
 mod dns;
+mod draw;
+mod drawn_origin;
+mod drawn_store;
 mod generated_files;
 pub mod history;
 pub mod http2;
@@ -37,6 +41,9 @@ mod within;
 
 pub use content::ResourceContent;
 pub use dns::{DnsReply, DnsServer};
+pub use draw::Draw;
+pub use drawn_origin::{DrawnOrigin, DrawnValidators};
+pub use drawn_store::DrawnStore;
 pub use generated_files::{FileFault, GeneratedFiles};
 pub use link::{SlowLink, SlowLinkBuilder};
 pub use object_store::{ObjectStore, StoreFault, StoreRequest, StoredBytes};

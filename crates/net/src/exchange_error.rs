@@ -11,6 +11,9 @@ use crate::error::{Error, Kind, TlsProblem};
 use crate::http1::Http1Error;
 use crate::transport::tls_error::is_certificate_refused;
 
+/// The most interim responses (1xx) to one request. A peer that sends them faster than they are read would not let the timeout end it.
+pub(crate) const MAX_INTERIM_RESPONSES: u32 = 1000;
+
 /// Why there is no response head, or no more of a body.
 #[derive(Debug)]
 pub(crate) enum ExchangeError {
@@ -18,6 +21,8 @@ pub(crate) enum ExchangeError {
     Stalled,
     /// The head of the response did not come in time.
     NoResponse,
+    /// Interim responses came over HTTP/2, more than any peer has reason to send, and no head of a final one.
+    HeadTooLong,
     /// The body has another length than its head said, or no certain one.
     Framing(FramingError),
     /// What went wrong on an HTTP/1.1 connection.
@@ -45,6 +50,9 @@ impl ExchangeError {
         match self {
             Self::Stalled => Error::new(Kind::Stall, url),
             Self::NoResponse => Error::new(Kind::ResponseTimeout, url),
+            Self::HeadTooLong => {
+                Error::new(Kind::Protocol, url).with_source(Http1Error::HeadTooLong)
+            }
             Self::Framing(error) => Error::new(Kind::Framing(error), url),
             Self::Http1(error) => {
                 let kind = http1_kind(&error);

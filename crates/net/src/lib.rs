@@ -51,7 +51,7 @@ pub use proxy::{
     NoProxy, NoProxyError, Proxy, ProxyError, ProxyRules, ProxyScheme, UnusableProxyVariable,
 };
 pub use redacted_url::{redacted_target, redacted_text, redacted_url};
-pub use request::{ConnectObserver, FetchRequest, RangeByRoundTrip};
+pub use request::{ConnectObserver, FetchRequest, RangeByRoundTrip, ResponseObserver};
 pub use request_body::{BodySource, BodyStream, RequestBody};
 pub use request_head::is_framing_header;
 pub use request_secrets::RequestSecrets;

@@ -44,7 +44,14 @@ pub struct FetchRequest<'a> {
     pub is_replaceable: bool,
     /// Is called when a connection was made for the request.
     pub on_connected: Option<ConnectObserver<'a>>,
+    /// Is called once over HTTP/1.1 if a large response has begun to arrive before its head can be read: a TLS record is read when it is
+    /// whole, and where it is longer than what a server sends at first, that is a round trip later.
+    pub on_response_begun: Option<ResponseObserver<'a>>,
 }
+
+/// A function that learns which URL a response comes from, after redirects, and how long its connection took to make.
+#[derive(Clone, Copy)]
+pub struct ResponseObserver<'a>(pub &'a (dyn Fn(&Url, Duration) + Sync));
 
 /// A function that learns how long a connection took, which is about a round trip: the time until TCP, and a proxy, were ready.
 #[derive(Clone, Copy)]
@@ -57,6 +64,12 @@ pub struct RangeByRoundTrip<'a>(pub &'a (dyn Fn(Duration) -> Range<u64> + Sync))
 impl fmt::Debug for RangeByRoundTrip<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RangeByRoundTrip")
+    }
+}
+
+impl fmt::Debug for ResponseObserver<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResponseObserver")
     }
 }
 
@@ -82,6 +95,7 @@ impl<'a> FetchRequest<'a> {
             may_multiplex: false,
             is_replaceable: false,
             on_connected: None,
+            on_response_begun: None,
         }
     }
 

@@ -25,6 +25,11 @@ pub trait BodySource: fmt::Debug + Send + Sync {
     /// # Errors
     /// The bytes cannot be read, or not a second time.
     fn open(&self) -> io::Result<BodyStream>;
+
+    /// The SHA-256 of the body, if it was computed for a signature.
+    fn sha256(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// The body of a request. Cloning shares the bytes.

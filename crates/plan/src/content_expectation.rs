@@ -7,7 +7,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use http::HeaderValue;
+use http::header::{CONTENT_TYPE, ETAG};
+use http::{HeaderMap, HeaderValue};
+
+use crate::sync::ListedVersion;
 
 /// How much of a peer's Content-Type a message shows, in characters.
 const MAX_SHOWN_CHARS: usize = 60;
@@ -122,6 +125,8 @@ pub struct ContentExpectation {
     pub max_length: Option<u64>,
     /// The file has exactly this many bytes, as its entry in the list says.
     pub exact_length: Option<u64>,
+    /// The version that a list of the origin names. Another version has another entity tag.
+    pub listed: Option<ListedVersion>,
 }
 
 /// How a file differs from the expectation.
@@ -174,11 +179,23 @@ impl ContentExpectation {
     /// The first difference.
     pub fn check_head(
         &self,
-        content_type: Option<&HeaderValue>,
+        headers: &HeaderMap,
         length: Option<u64>,
     ) -> Result<(), UnexpectedContent> {
-        self.check_type(content_type)?;
-        length.map_or(Ok(()), |length| self.check_length(length))
+        self.check_type(headers.get(CONTENT_TYPE))?;
+        let Some(length) = length else {
+            return Ok(());
+        };
+        let entity_tag = headers.get(ETAG).and_then(|tag| tag.to_str().ok());
+        match &self.listed {
+            Some(listed) if listed.excludes(entity_tag, length) => {
+                Err(UnexpectedContent::WrongLength {
+                    actual: length,
+                    expected: listed.size,
+                })
+            }
+            _ => self.check_length(length),
+        }
     }
 
     /// Checks the length of the whole file.

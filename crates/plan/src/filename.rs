@@ -19,7 +19,12 @@ pub(crate) const DEFAULT_NAME: &str = "index.html";
 
 /// The suffixes of the files that haul keeps next to a download: the partial file, the journal, the file with a wrong
 /// checksum.
-pub const RESERVED_SUFFIXES: [&str; 3] = [".haul-part", ".haul-journal", ".haul-bad-checksum"];
+pub const RESERVED_SUFFIXES: [&str; 4] = [
+    ".haul-part",
+    ".haul-journal",
+    ".haul-bad-checksum",
+    ".haul-fresh",
+];
 
 /// Names that Windows takes for devices, whatever their extension.
 const WINDOWS_DEVICES: [&str; 22] = [

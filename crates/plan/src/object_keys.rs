@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use crate::filename::has_reserved_suffix;
+
 /// The longest name of a file, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
@@ -209,6 +211,9 @@ pub enum KeyPathError {
     /// A segment is longer than a file name may be.
     #[error("a segment of the key is longer than a file name may be ({MAX_NAME_BYTES} bytes)")]
     TooLong,
+    /// A segment is a name that haul itself uses for the file of another key.
+    #[error("the key is a name that haul uses for the partial file of another key")]
+    Reserved,
 }
 
 /// The relative path of a key, which is the part behind a prefix.
@@ -227,6 +232,7 @@ pub fn path_of_key(key: &str) -> Result<PathBuf, KeyPathError> {
             "" => return Err(KeyPathError::EmptySegment),
             "." | ".." => return Err(KeyPathError::DotSegment),
             long if long.len() > MAX_NAME_BYTES => return Err(KeyPathError::TooLong),
+            reserved if has_reserved_suffix(reserved) => return Err(KeyPathError::Reserved),
             _ => {}
         }
     }
@@ -310,6 +316,8 @@ mod tests {
             ("a/../b", KeyPathError::DotSegment),
             ("./b", KeyPathError::DotSegment),
             ("a\0b", KeyPathError::Nul),
+            ("a/b.haul-fresh", KeyPathError::Reserved),
+            ("a.Haul-Part/b", KeyPathError::Reserved),
         ] {
             assert_eq!(path_of_key(key), Err(error), "{key:?}");
         }

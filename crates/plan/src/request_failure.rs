@@ -124,6 +124,9 @@ pub enum UnusableResponse {
     /// Without a total length, other responses cannot be checked against this one.
     #[error("Content-Range does not say the total length")]
     MissingTotal,
+    /// The total is the end of the range of the first request, and may be that of the part alone.
+    #[error("the total in Content-Range is the end of what the request asked for")]
+    DoubtfulTotal,
     /// The response brings other bytes than the request was for.
     #[error("the response brings other bytes than the request asked for")]
     WrongRange,

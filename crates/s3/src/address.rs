@@ -327,6 +327,54 @@ mod tests {
     }
 
     #[test]
+    fn keys_have_at_most_1024_bytes() {
+        for (bytes, is_allowed) in [(MAX_KEY_BYTES, true), (MAX_KEY_BYTES + 1, false)] {
+            let key = "k".repeat(bytes);
+            let parsed: Result<S3Address, _> = format!("s3://bucket/{key}").parse();
+            assert_eq!(parsed.is_ok(), is_allowed, "{bytes}");
+            assert_eq!(S3Address::new("bucket", key).to_url().is_ok(), is_allowed);
+        }
+    }
+
+    /// What might be sent to a host, or shown with its password, is told apart from what has no scheme.
+    #[test]
+    fn a_download_is_a_web_url_or_an_address_of_s3() {
+        for url in ["http://h/f", "HTTPS://h", "s3://bucket/key"] {
+            assert!(parse_download_url(url).is_ok(), "{url}");
+            assert!(!lacks_scheme(url), "{url}");
+        }
+        for text in [
+            "h.example/f",
+            "localhost",
+            "localhost:80/f",
+            "me:secret@host",
+            "me@host/f",
+        ] {
+            let refused = parse_download_url(text);
+            assert_eq!(refused, Err(DownloadUrlError::NoScheme), "{text}");
+        }
+        for text in ["ftp://h/f", "file:///f", "mailto:a", "data:,x"] {
+            let scheme = text.split(':').next().unwrap().to_owned();
+            assert_eq!(
+                parse_download_url(text),
+                Err(DownloadUrlError::Scheme(scheme))
+            );
+        }
+        for text in ["", "word", "a/b.c", "other:80"] {
+            assert!(!lacks_scheme(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn another_key_of_a_plain_url_is_at_the_same_server() {
+        let url = Url::parse("http://user@host:1/bucket/key").unwrap();
+        let other = S3Address::at_http_url(&url).unwrap().with_key("a b");
+        let expected = Url::parse("http://user@host:1/bucket/a%20b").unwrap();
+        assert_eq!(other.http_url(), Some(expected));
+        assert_eq!(S3Address::new("bucket", "key").http_url(), None);
+    }
+
+    #[test]
     fn an_object_at_a_plain_url_is_below_a_folder() {
         let url: Url = "http://u:secret@h:81/b%201/a/%25/%C3%A9#x".parse().unwrap();
         let address = S3Address::at_http_url(&url).unwrap();

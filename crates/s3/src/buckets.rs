@@ -212,7 +212,13 @@ impl S3Client {
         }
         let is_encoded = root.text_of("EncodingType").eq_ignore_ascii_case("url");
         let key = |text: &str| {
-            decoded(text, is_encoded).ok_or_else(|| response_error("a key is not UTF-8"))
+            let key =
+                decoded(text, is_encoded).ok_or_else(|| response_error("a key is not UTF-8"))?;
+            match key.starts_with(&list.prefix) {
+                true => Ok(key),
+                // Who deletes what is listed would delete everything.
+                false => Err(response_error("a key does not begin with the prefix")),
+            }
         };
         let objects = root
             .all("Contents")

@@ -114,6 +114,13 @@ impl S3Client {
         &self.http
     }
 
+    /// Whether the sources of bodies have to know their SHA-256 ([`haul_net::BodySource::sha256`]), which signatures cover where no TLS
+    /// protects the bytes.
+    #[must_use]
+    pub fn signs_bodies(&self) -> bool {
+        self.signer.signs_bodies()
+    }
+
     /// By how many seconds the store's clock is ahead of ours, if signatures needed that.
     #[must_use]
     pub fn clock_offset(&self) -> Option<i64> {

@@ -15,7 +15,7 @@ use crate::checksums::{
 };
 use crate::client::{S3Client, S3Request};
 use crate::error::{CREATE_MULTIPART_UPLOAD, S3Error, S3ErrorKind};
-use crate::objects::{CopySource, StoredObject, unquoted};
+use crate::objects::{CopySource, StoredObject, required_etag, unquoted};
 use crate::xml::{XmlNode, escaped_text};
 
 /// The most parts of an upload, and of a page of them.
@@ -144,7 +144,7 @@ impl S3Client {
         Ok(UploadedPart {
             number,
             size: range.end - range.start,
-            etag: unquoted(root.text_of("ETag")),
+            etag: required_etag(&request, &root)?,
             checksums: checksums_in_element(&root),
         })
     }
@@ -194,14 +194,9 @@ impl S3Client {
             .header("content-type", "application/xml")
             .body(RequestBody::Bytes(document.into()));
         let (headers, root) = self.send_for_document(&request).await?;
-        // Stores differ in the name of the document.
-        if root.text_of("ETag").is_empty() {
-            let text = "it has no entity tag".to_owned();
-            return Err(request.failed(S3ErrorKind::Response(text)));
-        }
         let version_id = headers.get("x-amz-version-id");
         Ok(StoredObject {
-            etag: unquoted(root.text_of("ETag")),
+            etag: required_etag(&request, &root)?,
             checksums: checksums_in_element(&root),
             version_id: version_id.and_then(|id| Some(id.to_str().ok()?.to_owned())),
         })
@@ -264,7 +259,15 @@ impl S3Client {
                 .query_if("key-marker", &key_marker)
                 .query_if("upload-id-marker", &id_marker);
             let (_, root) = self.send_for_document(&request).await?;
-            uploads.extend(root.all("Upload").map(pending_upload));
+            let page: Vec<_> = root.all("Upload").map(pending_upload).collect();
+            if page
+                .iter()
+                .any(|upload| !upload.key.starts_with(&prefix.key))
+            {
+                let text = "a key does not begin with the prefix".to_owned();
+                return Err(request.failed(S3ErrorKind::Response(text)));
+            }
+            uploads.extend(page);
             let next = (
                 root.text_of("NextKeyMarker"),
                 root.text_of("NextUploadIdMarker"),

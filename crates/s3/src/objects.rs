@@ -161,7 +161,7 @@ impl S3Client {
         let request = source.add_to(request);
         let (headers, root) = self.send_for_document(&request).await?;
         Ok(StoredObject {
-            etag: unquoted(root.text_of("ETag")),
+            etag: required_etag(&request, &root)?,
             checksums: crate::checksums::checksums_in_element(&root),
             ..stored_object(&headers)
         })
@@ -180,4 +180,18 @@ fn stored_object(headers: &HeaderMap) -> StoredObject {
 /// An entity tag without its quotes.
 pub(crate) fn unquoted(etag: &str) -> String {
     etag.trim().trim_matches('"').to_owned()
+}
+
+/// The entity tag in the document of what was stored: another document is an error. Stores differ in its name.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn required_etag(request: &S3Request<'_>, root: &XmlNode) -> Result<String, S3Error> {
+    match unquoted(root.text_of("ETag")) {
+        none if none.is_empty() => {
+            let text = "it has no entity tag".to_owned();
+            Err(request.failed(S3ErrorKind::Response(text)))
+        }
+        etag => Ok(etag),
+    }
 }

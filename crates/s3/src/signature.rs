@@ -8,6 +8,7 @@ use aws_sigv4::http_request::{
 };
 use aws_sigv4::sign::v4;
 use aws_smithy_runtime_api::client::identity::Identity;
+use haul_digest::hex;
 use http::header::{CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
@@ -43,6 +44,8 @@ pub(crate) enum SignatureError {
 pub(crate) enum SignedPayload<'a> {
     /// By its SHA-256.
     Bytes(&'a [u8]),
+    /// By this SHA-256.
+    Sha256(&'a [u8]),
     /// Not at all.
     Unsigned,
 }
@@ -66,6 +69,7 @@ pub(crate) fn sign_head(
     }
     let body = match payload {
         SignedPayload::Bytes(bytes) => SignableBody::Bytes(bytes),
+        SignedPayload::Sha256(digest) => SignableBody::Precomputed(hex(digest)),
         SignedPayload::Unsigned => SignableBody::UnsignedPayload,
     };
     let method = head.method.as_str();

@@ -226,10 +226,20 @@ pub fn escaped_name(name: &[u8]) -> String {
 }
 
 /// Whether the store reserves this name for itself. `at_top` says that the name is directly beneath
-/// the root.
+/// the root. So is each name that a file system which folds case may take for one of these: it ignores case, and characters that nobody
+/// sees, none of which are ASCII.
 #[must_use]
 pub fn is_reserved(at_top: bool, name: &[u8]) -> bool {
-    (at_top && name == RESERVED_NAME.as_bytes()) || name.starts_with(RESERVED_PREFIX.as_bytes())
+    // Most names are none, by their first byte.
+    if !matches!(name.first(), Some(b'.' | 0x80..)) {
+        return false;
+    }
+    let seen = name.iter().filter(|byte| byte.is_ascii());
+    let folded = || seen.clone().map(u8::to_ascii_lowercase);
+    (at_top && folded().eq(RESERVED_NAME.bytes()))
+        || folded()
+            .take(RESERVED_PREFIX.len())
+            .eq(RESERVED_PREFIX.bytes())
 }
 
 /// Decodes a segment and appends it.
@@ -312,6 +322,10 @@ mod tests {
             ("/.haul/x", Reserved),
             ("/%2ehaul/x", Reserved),
             ("/a/.haul-put-1", Reserved),
+            ("/.HAUL/x", Reserved),
+            ("/.h%e2%80%8caul", Reserved),
+            ("/%e2%80%8c.haul", Reserved),
+            ("/a/.Haul-Put-1", Reserved),
         ];
         for (path, why) in cases {
             assert_eq!(ObjectKey::parse(path), Err(why), "{path:.40}");

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
+use haul_lab::http2::frames::interim_headers_frame;
 use haul_lab::http2::{self, Http2Origin, Http2Request, Http2Settings, StreamAction};
 use haul_lab::{
     CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, faults, within,
@@ -396,4 +397,27 @@ async fn each_host_gets_at_most_its_requests_a_second_retries_included() {
         }
     }
     assert!(one_times[0] < two_times[8] && two_times[0] < one_times[8]);
+}
+
+/// A peer whose response begins with eight thousand interim ones, each of 2 KB that need 200 KB of memory when they are read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a29_a_flood_of_interim_responses_needs_little_memory() {
+    let authority = CertificateAuthority::new();
+    let tls = http2::alpn_server_config(&authority.issue(&["127.0.0.1"]), None, &["h2"]);
+    let origin = http2::Http2FrameOrigin::start(tls, |request| {
+        Some(interim_headers_frame(request.stream, 103, 1_700).repeat(8_000))
+    })
+    .await;
+    let haul = HaulDirectory::new();
+    haul.write("ca.pem", authority.certificate_pem());
+    haul.write("list", origin.url("/f"));
+    let program = env!("CARGO_BIN_EXE_haul");
+    // KiB of addresses: threads reserve some hundred MiB, and the heads would need 1.6 GiB.
+    let line = format!(
+        "ulimit -v 1000000; exec {program} get -i list --cacert ca.pem --http2 --retries 0 -d d"
+    );
+    let output = haul.shell(&line).await;
+    output
+        .assert_code(1)
+        .assert_stderr_has("its head is too long");
 }

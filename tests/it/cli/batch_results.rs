@@ -223,3 +223,44 @@ async fn the_line_stays_within_the_narrowest_terminal() {
         );
     }
 }
+
+/// Names may have sequences that a terminal obeys: as data they stay as they are.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn names_in_results_are_harmless_on_a_terminal_and_exact_in_a_pipe() {
+    const NAME: &str = "e\u{1b}[31mred\u{9b}0m\u{202e}";
+    let store = haul_lab::ObjectStore::start().await;
+    store.insert(&format!("in/{NAME}"), b"content");
+    let dir = super::s3::directory(&store);
+    let get = [
+        "get",
+        "-r",
+        "s3://bucket/in/",
+        "-d",
+        "down",
+        "--overwrite",
+        "-q",
+    ];
+    for args in [
+        [&get[..], &["--checksum", "sha256"]].concat(),
+        [&get[..], &["--json"]].concat(),
+        vec!["ls", "-r", "--json", "s3://bucket/in/"],
+    ] {
+        let piped = dir.run(&args).await;
+        assert_eq!(piped.code, 0, "{piped:#?}");
+        let is_json = args.contains(&"--json");
+        assert!(is_json || piped.stdout.contains(NAME), "{piped:#?}");
+        let line = format!("{} {}", env!("CARGO_BIN_EXE_haul"), args.join(" "));
+        let mut command = dir.terminal_command(&line);
+        command.env("AWS_ENDPOINT_URL_S3", store.url());
+        command
+            .env("AWS_ACCESS_KEY_ID", "key")
+            .env("AWS_SECRET_ACCESS_KEY", "s3cret");
+        let output = within(LIMIT, command.output()).await.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("red"), "{text:?}");
+        for bad in ['\u{1b}', '\u{9b}', '\u{202e}'] {
+            assert!(!text.contains(bad), "{text:?}");
+        }
+    }
+}

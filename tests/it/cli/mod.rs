@@ -12,6 +12,7 @@ mod batch_results;
 mod bench;
 mod credentials;
 mod demo;
+mod drawn_sync;
 mod drips;
 mod echoed_secrets;
 mod errors;

@@ -488,3 +488,32 @@ async fn f6_a_token_for_credentials_follows_no_redirect() {
     assert!(!service.requests().is_empty(), "{listed:#?}");
     assert!(elsewhere.requests().is_empty(), "{listed:#?}");
 }
+
+/// Without TLS somebody on the way could replace a body and its checksum: the signature covers its SHA-256, which the store compares.
+#[tokio::test]
+async fn f8_over_plain_http_signatures_cover_the_bytes() {
+    for length in [1000, 1 << 20, 11 << 20] {
+        for flags in [
+            &[][..],
+            &["--checksum", "sha256"],
+            &["--checksum", "crc32c"],
+        ] {
+            let store = ObjectStore::start().await;
+            let dir = directory(&store);
+            dir.write("file", vec![7; length]);
+            let put = ["put", "file", "s3://bucket/key", "--part-size", "5M"];
+            assert_code(&dir.run(&[&put, flags].concat()).await, 0);
+            assert_eq!(store.object("key").unwrap().bytes.len(), length);
+            let is_signed = |request: &StoreRequest| {
+                let digest = request.headers.get("x-amz-content-sha256");
+                digest.is_some_and(|digest| digest.len() == 64)
+            };
+            assert_eq!(store.count(|request| !is_signed(request)), 0);
+            let has_checksum = |request: &StoreRequest| {
+                request.method == "PUT" && request.headers.contains_key("x-amz-checksum-sha256")
+            };
+            let is_wanted = flags.contains(&"sha256");
+            assert_eq!(store.count(has_checksum) > 0, is_wanted, "{flags:?}");
+        }
+    }
+}

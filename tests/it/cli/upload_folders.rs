@@ -299,3 +299,61 @@ async fn f31_a_sync_does_not_write_behind_a_link() {
         assert!(dir.path("elsewhere/y/z").exists());
     }
 }
+
+/// Whoever can put a link into the folder must not lead files elsewhere. The folder itself may be a link.
+#[tokio::test]
+async fn f31_files_of_a_batch_are_not_written_behind_a_link() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    for key in ["p/a", "p/link/x", "p/link/y/z"] {
+        store.insert(key, b"x");
+    }
+    std::fs::create_dir_all(dir.path("real")).unwrap();
+    std::fs::create_dir(dir.path("elsewhere")).unwrap();
+    symlink("real", dir.path("down")).unwrap();
+    symlink("../elsewhere", dir.path("real/link")).unwrap();
+    let origin = FileOrigin::start(&[], |folder| {
+        std::fs::write(folder.join("x"), "x").unwrap();
+    });
+    let origin = origin.await;
+    let (x, out) = (origin.url("x"), "out=link/x");
+    dir.write("list", format!("{x}\n  {out}\n{x}?2\n  out=b\n"));
+    for args in [
+        &["get", "-r", "s3://bucket/p/", "-d", "down"][..],
+        &["get", "-i", "list", "-d", "down"],
+    ] {
+        let output = dir.run(args).await;
+        output
+            .assert_code(1)
+            .assert_stderr_has("down/link is in the way: it is a link");
+        assert_eq!(names(&dir.path("elsewhere")).len(), 0, "{args:?}");
+    }
+    let found = names(&dir.path("down"));
+    assert_eq!(
+        found,
+        ["a", "b", "link"]
+            .map(|name| name.as_bytes().to_vec())
+            .into()
+    );
+}
+
+/// The author of a list need not be its user.
+#[tokio::test]
+async fn c2_a_list_names_no_hidden_file() {
+    let origin = FileOrigin::start(&[], |folder| {
+        std::fs::write(folder.join("x"), "x").unwrap();
+    });
+    let origin = origin.await;
+    let dir = HaulDirectory::new();
+    let x = origin.url("x");
+    for path in [".bashrc", ".ssh/authorized_keys", "./.profile"] {
+        dir.write("list", format!("{x}\n  out={path}\n"));
+        let output = dir.run(&["get", "-i", "list", "-d", "home"]).await;
+        output.assert_code(1).assert_stderr_has("begins with a dot");
+    }
+    assert_eq!(names(&dir.path("home")).len(), 0);
+    dir.write("list", format!("{x}\n  out=tree/.group\n"));
+    let output = dir.run(&["get", "-i", "list", "-d", "home"]).await;
+    output.assert_code(0);
+    assert!(dir.path("home/tree/.group").exists());
+}

@@ -270,3 +270,30 @@ async fn a_read_only_user_sees_no_controls_for_writing() {
     );
     assert_eq!(tab.console_errors().await, [""; 0]);
 }
+
+/// What somebody stored does not run with the rights of the page's server, whichever dialect sends it: not where only reading is permitted
+/// either, since it may have been stored before.
+#[tokio::test]
+async fn a_stored_page_has_no_rights_over_s3() {
+    let page = b"<title>stored</title><script>document.title = 'ran as ' + origin</script>";
+    let store = FileOrigin::start(
+        &["--s3", "--s3-key", "key:secret", "--anonymous", "ro"],
+        |folder| {
+            std::fs::create_dir(folder.join("bucket")).unwrap();
+            write(&folder.join("bucket"), b"page.html", page);
+        },
+    );
+    let store = store.await;
+    let mut tab = Chromium::start().await;
+    for (path, title) in [
+        // A server that takes no files has its owner's own pages.
+        (
+            "bucket/page.html",
+            format!("ran as {}", store.url("").trim_end_matches('/')),
+        ),
+        ("bucket/page.html?list-type=2", "stored".to_owned()),
+    ] {
+        tab.open(&store.url(path)).await;
+        assert_eq!(tab.text("document.title").await, title, "{path}");
+    }
+}

@@ -389,12 +389,13 @@ impl ResultBuffer {
     /// Writes the result of a job.
     fn write_row(&mut self, row: &ManifestRow) -> io::Result<()> {
         if self.json {
-            return writeln!(self.out, "{}", report::row_object(row));
+            let object = report::row_object(row).to_string();
+            return writeln!(self.out, "{}", output::result_text(&object));
         }
         let digests = report::row_checksum_lines(row, &self.digests);
         digests
             .iter()
-            .try_for_each(|line| writeln!(self.out, "{line}"))
+            .try_for_each(|line| writeln!(self.out, "{}", output::result_text(line)))
     }
 
     fn flush(&mut self) -> io::Result<()> {

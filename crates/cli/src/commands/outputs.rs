@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use haul_transfer::archive::{ArchiveError, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::{BatchArchive, BatchOutput};
-use haul_transfer::disk::StorageWrapping;
+use haul_transfer::disk::{StorageWrapping, refuse_planted_folder};
 use haul_transfer::manifest::{Manifest, ManifestError, PreviousRuns};
 use tempfile::TempDir;
 
@@ -110,7 +110,9 @@ fn open_archive(
             let mut name = tar.as_os_str().to_owned();
             name.push(STAGING_SUFFIX);
             let path = PathBuf::from(name);
-            std::fs::create_dir_all(&path).map(|()| StagingDirectory::Persistent(path))
+            std::fs::create_dir_all(&path)
+                .and_then(|()| refuse_planted_folder(&path))
+                .map(|()| StagingDirectory::Persistent(path))
         }
     };
     let staging = staging.map_err(|error| OutputError {

@@ -40,10 +40,18 @@ pub(crate) fn chain_text(error: &dyn Error) -> String {
     sanitize(&text)
 }
 
-/// Replaces control characters: texts of peers and file names may contain escape sequences, which must not reach a terminal.
+/// Replaces control characters and marks of direction: texts of peers and file names may contain escape sequences, which must not reach a
+/// terminal, and `\u{202e}gpj.exe` would look like another name there.
 pub(crate) fn sanitize(text: &str) -> String {
+    let is_direction = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .map(|c| {
+            if c.is_control() || is_direction(c) {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
         .collect()
 }
 

@@ -90,6 +90,7 @@ pub(super) fn content_expectation(args: &BatchArgs) -> Result<ContentExpectation
         min_length: min,
         max_length: max,
         exact_length: None,
+        listed: None,
     })
 }
 

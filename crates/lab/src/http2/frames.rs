@@ -30,6 +30,16 @@ pub fn headers_frame(stream: u32, length: Option<u64>, end: bool) -> Vec<u8> {
     frame(1, 0x4 | u8::from(end), stream, &block)
 }
 
+/// HEADERS with an interim status, `early_hints` or another one of three digits, and this many fields without a value.
+#[must_use]
+pub fn interim_headers_frame(stream: u32, status: u16, fields: usize) -> Vec<u8> {
+    // Literal, not indexed, its name the 8th of the static table; then the 33rd entry, `date`, as often as asked for.
+    let mut block = vec![0x08, 3];
+    block.extend(status.to_string().as_bytes());
+    block.resize(block.len() + fields, 0xa1);
+    frame(1, 0x4, stream, &block)
+}
+
 /// `DATA`.
 #[must_use]
 pub fn data_frame(stream: u32, bytes: &[u8], end: bool) -> Vec<u8> {

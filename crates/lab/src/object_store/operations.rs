@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use crc_fast::{CrcAlgorithm, checksum};
 use md5::{Digest as _, Md5};
+use sha2::Sha256;
 
 use super::{PendingParts, StoreRequest, StoreState, StoredBytes};
 
@@ -163,6 +164,10 @@ fn receive(
         || is_other("content-md5", STANDARD.encode(Md5::digest(body)))
     {
         return Err(error(400, "BadDigest"));
+    }
+    let signed = request.headers.get("x-amz-content-sha256");
+    if signed.is_some_and(|digest| digest.len() == 64 && *digest != hex(&Sha256::digest(body))) {
+        return Err(error(400, "XAmzContentSHA256Mismatch"));
     }
     Ok(StoredBytes {
         bytes: body.to_vec(),
@@ -459,10 +464,12 @@ fn crc64nvme(bytes: &[u8]) -> String {
 }
 
 pub(super) fn md5_hex(bytes: &[u8]) -> String {
-    Md5::digest(bytes)
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    hex(&Md5::digest(bytes))
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -1,16 +1,26 @@
-//! One request over an HTTP/1.1 connection of its own: an idle one, or a new one.
+//! One request over an HTTP/1.1 connection of its own: an idle one, one that is being made ahead, or a new one.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 
-use haul_plan::AlpnOffer;
+use futures_util::future::join_all;
+use haul_plan::{AlpnOffer, BodyFraming};
 use http::header::{IF_MATCH, IF_NONE_MATCH};
+use http::response::Parts;
 
 use super::{Client, ConnectStats, Exchange, SentCredentials};
 use crate::connector::ConnectedStream;
 use crate::error::{Error, Kind};
-use crate::http1::{Http1Body, Http1Connection};
-use crate::request::{FetchRequest, RangeByRoundTrip, RouteKey, RoutedRequest};
+use crate::exchange_error::ExchangeError;
+use crate::http1::{ComingConnection, Http1Body, Http1Connection};
+use crate::request::{FetchRequest, RangeByRoundTrip, ResponseObserver, RouteKey, RoutedRequest};
+use crate::request_body::OutgoingBody;
 use crate::response::FetchBody;
+
+/// When so many bytes of a response have arrived, and its head cannot be read yet, they are of a TLS record with a large body. In bytes;
+/// ten packets carry 14 KB (RFC 6928), and a record has up to 16.
+const LARGE_BEGINNING: u64 = 12 << 10;
 
 /// A connection that can take a request.
 pub(super) struct ReadyConnection {
@@ -20,13 +30,22 @@ pub(super) struct ReadyConnection {
 }
 
 impl Client {
-    /// Sends a request. An idle connection that turns out to be closed is replaced once.
+    /// Sends a request, over a connection that is idle or coming if there is one. If that turns out to be closed, it is replaced once.
     pub(super) async fn exchange_http1(
         &self,
         request: &RoutedRequest<'_>,
         route: RouteKey,
     ) -> Result<Exchange, Error> {
-        let route = match self.state.http1_pool.take(&route) {
+        let kept = match self.state.http1_pool.take(&route) {
+            Some(idle) => Some(idle),
+            None => {
+                let coming = self.state.http1_coming.next(&route).await;
+                let failed = |error: Error| error.for_url(request.url);
+                let coming = coming.transpose().map_err(failed)?;
+                coming.map(|connection| (Arc::new(route.clone()), connection))
+            }
+        };
+        let route = match kept {
             None => Arc::new(route),
             Some((route, connection)) => {
                 let ready = ReadyConnection {
@@ -51,18 +70,27 @@ impl Client {
         })
     }
 
-    /// Makes a connection for requests like this one, and keeps it idle, unless there are idle ones already.
-    pub(super) async fn connect_http1_ahead(
+    /// Makes connections for requests like this one, so that with those that are idle or coming there are so many.
+    pub(super) async fn connect_http1_ahead(&self, request: &RoutedRequest<'_>, number: usize) {
+        let route = Arc::new(request.route_key(&self.state.config));
+        let idle = self.state.http1_pool.idle_count(&route);
+        let missing = number.saturating_sub(idle);
+        let coming = self.state.http1_coming.announce_up_to(missing, &route);
+        let connecting = coming.into_iter();
+        join_all(connecting.map(|coming| self.connect_one_ahead(request, &route, coming))).await;
+    }
+
+    async fn connect_one_ahead(
         &self,
         request: &RoutedRequest<'_>,
-    ) -> Result<(), Error> {
-        let route = Arc::new(request.route_key(&self.state.config));
-        if self.state.http1_pool.has_idle(&route) {
-            return Ok(());
+        route: &Arc<RouteKey>,
+        coming: ComingConnection<'_, Result<Box<Http1Connection>, Error>>,
+    ) {
+        let connecting = Box::pin(self.connect_http1(request, Arc::clone(route)));
+        let made = connecting.await.map(|ready| ready.connection);
+        if let Some(Ok(connection)) = coming.made(made) {
+            self.state.http1_pool.put(Arc::clone(route), connection);
         }
-        let ready = Box::pin(self.connect_http1(request, route)).await?;
-        self.state.http1_pool.put(ready.route, ready.connection);
-        Ok(())
     }
 
     async fn connect_http1(
@@ -109,7 +137,16 @@ impl Client {
         let sent = SentCredentials::of(head.headers());
         let limits = fetch.silence_limits(&self.state.config);
         let started = connection.read_timeout.start(limits);
-        let response = connection.send(head).await;
+        let connect_time = connection.connect_time;
+        let on_begun = || {
+            // The connections of a store's requests are spread over its addresses, each as its request needs it.
+            if request.signer.is_none()
+                && let Some(ResponseObserver(observe)) = fetch.on_response_begun
+            {
+                observe(request.url, connect_time);
+            }
+        };
+        let response = send_observed(&mut connection, head, on_begun).await;
         let (head, framing) = response.map_err(|error| error.into_error(request.url))?;
         stats.timings.first_byte = started.elapsed();
         connection.read_timeout.reset();
@@ -122,6 +159,30 @@ impl Client {
             authorizations,
         })
     }
+}
+
+/// Sends a request, and calls `on_begun` if [a large response](LARGE_BEGINNING) begins before its head can be read.
+async fn send_observed(
+    connection: &mut Http1Connection,
+    head: http::Request<OutgoingBody>,
+    on_begun: impl FnOnce(),
+) -> Result<(Parts, BodyFraming), ExchangeError> {
+    let socket = connection.socket_state.clone();
+    let received_before = socket.bytes_received();
+    let mut on_begun = Some(on_begun);
+    let mut sending = pin!(connection.send(head));
+    poll_fn(|cx| {
+        let response = sending.as_mut().poll(cx);
+        let received = socket.bytes_received() - received_before;
+        if response.is_pending()
+            && received >= LARGE_BEGINNING
+            && let Some(on_begun) = on_begun.take()
+        {
+            on_begun();
+        }
+        response
+    })
+    .await
 }
 
 /// Whether a request that failed on a connection that had been idle is sent again: an idempotent one (RFC 9110 9.2.2), or one of

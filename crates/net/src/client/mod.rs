@@ -26,7 +26,7 @@ use crate::connector::{ConnectedStream, Connector, ConnectorConfig};
 use crate::credential_scope::CredentialScope;
 use crate::error::proxy_refusal::is_proxy_generated;
 use crate::error::{Error, Kind};
-use crate::http1::ConnectionPool;
+use crate::http1::{ComingConnections, ConnectionPool, Http1Connection};
 use crate::http2::Http2Pool;
 use crate::proxy::{Proxy, is_login_refusal};
 use crate::request::{ConnectObserver, FetchRequest, RoutedRequest};
@@ -49,6 +49,8 @@ struct ClientState {
     connector: Connector,
     authenticator: Authenticator,
     http1_pool: Arc<ConnectionPool>,
+    /// Connections that are being made ahead.
+    http1_coming: ComingConnections<Result<Box<Http1Connection>, Error>>,
     http2_pool: Http2Pool,
     /// Whether any request has had a response.
     has_responded: AtomicBool,
@@ -106,6 +108,7 @@ impl Client {
                 connector,
                 authenticator,
                 http1_pool,
+                http1_coming: ComingConnections::default(),
                 http2_pool,
                 has_responded: AtomicBool::new(false),
             }),
@@ -148,15 +151,14 @@ impl Client {
         }
     }
 
-    /// Makes an HTTP/1.1 connection before the request that needs it is known, and keeps it idle for the next request to this origin. The
-    /// request is not sent. Where a connection is idle already, that one will do. Cancel safe.
+    /// Makes HTTP/1.1 connections before the requests that need them are known, until with the idle and the coming ones there are `number`. They are kept
+    /// idle for the next requests to this origin; one that is sent meanwhile waits for one of them. This request is not sent. Cancel safe.
     ///
-    /// # Errors
-    /// As for connecting in [`Client::fetch`]; a request that finds no idle connection meets the same.
-    pub async fn connect_ahead(&self, fetch: &FetchRequest<'_>) -> Result<(), Error> {
-        let config = &self.state.config;
-        let request = RoutedRequest::new(fetch, fetch.url, config)?;
-        self.connect_http1_ahead(&request).await
+    /// A connection that cannot be made is missing. The error is that of the request that waits for it, if one does.
+    pub async fn connect_ahead(&self, fetch: &FetchRequest<'_>, number: usize) {
+        if let Ok(request) = RoutedRequest::new(fetch, fetch.url, &self.state.config) {
+            self.connect_http1_ahead(&request, number).await;
+        }
     }
 
     async fn fetch_final(&self, fetch: FetchRequest<'_>) -> Result<FetchResponse, Error> {

@@ -16,13 +16,10 @@ use super::error::Http1Error;
 use super::receive_buffer::ReceiveBuffer;
 use super::request_writer::{RequestWriter, is_disconnect};
 use super::response_head::take_response_head;
-use crate::exchange_error::ExchangeError;
+use crate::exchange_error::{ExchangeError, MAX_INTERIM_RESPONSES};
 use crate::read_timeout::{ReadTimeout, SilenceLimit};
 use crate::request_body::OutgoingBody;
 use crate::transport::{SocketState, TransportStream};
-
-/// The most interim responses to one request. A peer that sends them faster than they are read would not let the timeout end it.
-const MAX_INTERIM_RESPONSES: u32 = 1000;
 
 /// An HTTP/1.1 connection.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 //! read. What a response means is decided in `plan`; httparse reads its head.
 
 mod body;
+mod coming;
 mod connection;
 mod error;
 mod pool;
@@ -12,6 +13,7 @@ mod request_writer;
 mod response_head;
 
 pub(crate) use body::Http1Body;
+pub(crate) use coming::{ComingConnection, ComingConnections};
 pub(crate) use connection::Http1Connection;
 pub(crate) use error::Http1Error;
 pub(crate) use pool::{ConnectionPool, MAX_IDLE_TIME};

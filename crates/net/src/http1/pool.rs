@@ -85,12 +85,9 @@ impl<C: PoolableConnection> ConnectionPool<C> {
         }
     }
 
-    /// Whether a connection is idle, which may turn out to be closed.
-    pub(crate) fn has_idle(&self, route: &RouteKey) -> bool {
-        let idle = self.lock();
-        idle.by_route
-            .get(route)
-            .is_some_and(|queue| !queue.is_empty())
+    /// How many connections are idle. Some may turn out to be closed.
+    pub(crate) fn idle_count(&self, route: &RouteKey) -> usize {
+        self.lock().by_route.get(route).map_or(0, VecDeque::len)
     }
 
     /// Keeps a connection, if it can be used again and its route has room. Where there are too many in all, the oldest is closed.

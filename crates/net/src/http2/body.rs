@@ -11,7 +11,7 @@ use http::{HeaderMap, Request, Response};
 
 use super::host::StreamLease;
 use crate::error::Kind;
-use crate::exchange_error::{ExchangeError, http2_kind, is_refused_stream};
+use crate::exchange_error::{ExchangeError, MAX_INTERIM_RESPONSES, http2_kind, is_refused_stream};
 use crate::read_timeout::{ReadTimeout, SilenceLimit};
 
 /// A body on its way. Dropped before its end, it resets the stream; the connection goes on.
@@ -42,29 +42,32 @@ impl Http2Body {
             .map_err(|error| send_error(error, &mut lease))?;
         let last_activity = lease.connection().activity();
         let mut has_stalled = false;
-        let head = poll_fn(|cx| match Pin::new(&mut response).poll(cx) {
-            Poll::Ready(head) => Poll::Ready(Some(head)),
-            Poll::Pending => {
-                let stall = read_timeout.poll_elapsed(SilenceLimit::Stall, cx);
-                if stall.is_ready() && !has_stalled {
-                    has_stalled = true;
-                    lease.record_stall(last_activity);
+        let mut interim_responses = 0;
+        let head = poll_fn(|cx| {
+            // Those that nobody takes would be kept.
+            while let Poll::Ready(Some(Ok(_))) = response.poll_informational(cx) {
+                interim_responses += 1;
+                if interim_responses > MAX_INTERIM_RESPONSES {
+                    return Poll::Ready(Err(ExchangeError::HeadTooLong));
                 }
-                let elapsed = read_timeout.poll_elapsed(SilenceLimit::Response, cx);
-                elapsed.map(|()| None)
             }
-        });
-        match head.await {
-            Some(Ok(head)) => {
-                read_timeout.reset();
-                Ok(Self::new(head, lease, read_timeout))
+            if let Poll::Ready(head) = Pin::new(&mut response).poll(cx) {
+                return Poll::Ready(head.map_err(|error| send_error(error, &mut lease)));
             }
-            Some(Err(error)) => Err(send_error(error, &mut lease)),
-            None => {
+            let stall = read_timeout.poll_elapsed(SilenceLimit::Stall, cx);
+            if stall.is_ready() && !has_stalled {
+                has_stalled = true;
+                lease.record_stall(last_activity);
+            }
+            let elapsed = read_timeout.poll_elapsed(SilenceLimit::Response, cx);
+            elapsed.map(|()| {
                 lease.record_stall(last_activity);
                 Err(ExchangeError::NoResponse)
-            }
-        }
+            })
+        });
+        let head = head.await?;
+        read_timeout.reset();
+        Ok(Self::new(head, lease, read_timeout))
     }
 
     fn new(

@@ -8,6 +8,7 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use http::Request;
 use tokio::task::JoinSet;
 
+use super::reading_turns::ReadingTurns;
 use crate::transport::{SocketState, TransportStream};
 
 /// What a peer may send of one body before it is read, in bytes: a small file arrives in one go, however long the round trip is.
@@ -57,7 +58,7 @@ impl Http2Connection {
             .max_frame_size(MAX_FRAME_SIZE)
             .max_header_list_size(MAX_HEADER_LIST_SIZE)
             .max_concurrent_reset_streams(MAX_RESET_STREAMS)
-            .handshake(stream)
+            .handshake(ReadingTurns::new(stream))
             .await?;
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {

@@ -11,6 +11,7 @@ mod body;
 mod connection;
 mod host;
 mod pool;
+mod reading_turns;
 
 pub(crate) use body::Http2Body;
 pub(crate) use connection::Http2Connection;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use haul_lab::http2::frames::{
-    data_frame, frame, go_away_frame, headers_frame, padded_data_frame, reset_frame, settings_frame,
+    data_frame, frame, go_away_frame, headers_frame, interim_headers_frame, padded_data_frame,
+    reset_frame, settings_frame,
 };
 use haul_lab::http2::{
     FrameRequest, Http2FrameOrigin, Http2Origin, Http2Settings, StreamAction, alpn_server_config,
@@ -240,6 +241,24 @@ async fn a29_wrong_lengths_and_data_after_the_end_are_protocol_errors() {
         get_shared_body(&client, &origin.url("/f")).await.unwrap(),
         b"abc"
     );
+}
+
+/// Some interim responses are skipped. More than any peer has reason to send end their request, and the connection goes on.
+#[tokio::test]
+async fn a29_interim_responses_without_end_are_an_error() {
+    let (origin, client) = start_frame_origin(|request| {
+        let interim = match request.number {
+            0 => interim_headers_frame(request.stream, 103, 10).repeat(1_001),
+            _ => interim_headers_frame(request.stream, 103, 10).repeat(1_000),
+        };
+        Some([interim, whole_response(request.stream)].concat())
+    })
+    .await;
+    let url = origin.url("/f");
+    let error = get_shared_body(&client, &url).await.unwrap_err();
+    assert_eq!(*error.kind(), Kind::Protocol);
+    assert_eq!(get_shared_body(&client, &url).await.unwrap(), b"abc");
+    assert_eq!(origin.connection_count(), 1);
 }
 
 #[tokio::test]

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use haul_lab::{
-    HttpProxy, Origin, OriginResource, OriginResponseBody, RequestMatcher, ResourceContent, faults,
-    within,
+    CertificateAuthority, HttpProxy, Origin, OriginResource, OriginResponseBody, RequestMatcher,
+    ResourceContent, faults, within,
 };
 use haul_net::{ClientConfig, ConnectorConfig, FetchRequest, Kind, ProxyRules, RangeByRoundTrip};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
 
 use crate::{LIMIT, body, client, get};
 
@@ -40,9 +43,7 @@ async fn a_connection_made_ahead_carries_a_request_whose_range_depends_on_the_ro
     let client = client(ClientConfig::default());
     let url = origin.url("/f").parse().unwrap();
     for _ in 0..2 {
-        within(LIMIT, client.connect_ahead(&FetchRequest::get(&url)))
-            .await
-            .unwrap();
+        within(LIMIT, client.connect_ahead(&FetchRequest::get(&url), 1)).await;
     }
     let choose = |round_trip: Duration| 0..if round_trip.is_zero() { 1 } else { 1000 };
     let request = FetchRequest {
@@ -54,6 +55,54 @@ async fn a_connection_made_ahead_carries_a_request_whose_range_depends_on_the_ro
     assert_eq!(response.requested_range, Some(0..1000));
     assert_eq!(body(response).await.unwrap(), content().to_vec()[..1000]);
     assert_eq!(origin.connection_count(), 1);
+}
+
+/// While a connection is made ahead, a request waits for it and makes no other one.
+#[tokio::test]
+async fn a_request_waits_for_the_connection_that_is_made_ahead_of_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let authority = CertificateAuthority::new();
+    let config = authority.issue(&["127.0.0.1"]).server_config(None);
+    let mut client_config = ClientConfig::default();
+    client_config.tls.cacert = Some(authority.certificate_pem().into_bytes());
+    let client = client(client_config);
+    let url = format!("https://{}/f", listener.local_addr().unwrap());
+    let url = url.parse().unwrap();
+    let serve = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = TlsAcceptor::from(config).accept(stream).await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+        }
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfile";
+        stream.write_all(response).await.unwrap();
+    };
+    let ahead = FetchRequest::get(&url);
+    let fetch = Box::pin(client.fetch(FetchRequest::get(&url)));
+    let all = Box::pin(async { tokio::join!(client.connect_ahead(&ahead, 1), fetch, serve) });
+    let ((), response, ()) = within(LIMIT, all).await;
+    assert_eq!(body(response.unwrap()).await.unwrap(), b"file");
+    assert!(listener.accept().now_or_never().is_none());
+}
+
+/// A silent peer costs a request the time to connect once, not twice.
+#[tokio::test]
+async fn a_request_meets_the_error_of_the_connection_it_waits_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(ClientConfig::default());
+    let origin = format!("https://{}", listener.local_addr().unwrap());
+    let [ahead, url] = ["/ahead", "/f"].map(|path| format!("{origin}{path}").parse().unwrap());
+    let ahead = FetchRequest::get(&ahead);
+    let fetch = Box::pin(client.fetch(FetchRequest::get(&url)));
+    let close = async { drop(listener.accept().await.unwrap()) };
+    let all = Box::pin(async { tokio::join!(client.connect_ahead(&ahead, 1), fetch, close) });
+    let error = within(LIMIT, all).await.1.unwrap_err();
+    assert_eq!(error.url(), &url);
+    let own = TcpStream::connect(listener.local_addr().unwrap()).await;
+    let next = listener.accept().await.unwrap().0;
+    let own = own.unwrap().local_addr().unwrap();
+    assert_eq!(next.peer_addr().unwrap(), own, "it made another connection");
 }
 
 #[tokio::test]

@@ -36,7 +36,9 @@ pub use ceiling::ConnectionRefusal;
 
 use ceiling::ConnectionCeiling;
 use probe_schedule::{MAX_HOLD_WINDOW, ProbeSchedule};
-use rate_samples::{MAX_WINDOWS, MIN_WINDOWS_FOR_SCATTER, RateSamples, SIGNIFICANT_ERRORS};
+use rate_samples::{
+    MAX_WINDOWS, MIN_WINDOWS_FOR_SCATTER, RateSamples, SIGNIFICANT_ERRORS, SILENT_SHARE,
+};
 
 /// The share by which the total rate must rise for the next doubling in a ramp, once the scatter is known. A
 /// doubling that helps gives much more than this, and noise between windows of a steady link stays below it.
@@ -368,8 +370,9 @@ impl ConnectionControl {
             return self.target;
         }
         let is_ramp = matches!(self.phase, ControlPhase::Ramp { .. });
-        if !is_ramp && self.samples.skip_silence(&sample) {
-            // An origin that paces in bursts never pauses for a window of a hold.
+        if !is_ramp && self.samples.skip_silence(&sample, OUTAGE_WINDOW) {
+            // The next window begins later, or lasts longer. What a single connection brought was a burst.
+            self.schedule.forget_single();
         } else if let Some(rate) = self.samples.add(sample, self.max_settle_time()) {
             self.hold_window = probe_schedule::hold_window(sample.remaining, self.samples.mean())
                 .max(self.options.window);
@@ -474,10 +477,10 @@ impl ConnectionControl {
         } else {
             MAX_WINDOWS
         };
-        if rate <= 0.0
-            || gain >= min_gain
-            || (may_gain && self.samples.windows_seen() >= max_windows)
-        {
+        if rate <= SILENT_SHARE * before {
+            self.climb(now);
+            self.schedule.forget_single();
+        } else if gain >= min_gain || (may_gain && self.samples.windows_seen() >= max_windows) {
             self.climb(now);
         } else if !may_gain && self.samples.windows_seen() >= MAX_WINDOWS {
             self.hold_at(smaller, now);

@@ -10,6 +10,9 @@ use super::{ConnectionControl, ControlPhase, ProgressSample};
 /// connection, and says nothing about a link that scatters at all.
 const MIN_GAIN: f64 = 0.05;
 
+/// A step down costs something if the rate certainly falls by this.
+const LEAST_COST: f64 = 2.0 * MIN_GAIN;
+
 /// A step up that brings this share of what it would bring if nothing were shared leads back to a ramp; one
 /// that scatters too much to judge is kept from this share on. It is half way between "nothing is shared" and
 /// "all is".
@@ -59,7 +62,7 @@ impl ConnectionControl {
         if let Some(fewer) = self
             .schedule
             .lower_candidate(&self.samples, self.ceiling.current(), sample.now)
-            .filter(|fewer| *fewer >= self.options.min)
+            .filter(|fewer| *fewer >= self.options.min && self.would_notice_loss(*fewer))
         {
             self.start_probe(RateSamples::lowered(fewer));
         } else if up > self.target {
@@ -74,6 +77,14 @@ impl ConnectionControl {
         let visible_step = (1..self.target)
             .find(|more| *more as f64 >= MIN_STEP_SCATTERS * scatter * self.target as f64);
         visible_step.unwrap_or(self.target).max(self.target / 4)
+    }
+
+    /// Whether windows scatter so little that a probe of fewer connections would show what they cost, if nothing is shared. The bursts of an
+    /// origin may hide that for many seconds.
+    fn would_notice_loss(&self, fewer: usize) -> bool {
+        let loss = 1.0 - fewer as f64 / self.target as f64;
+        let error = SIGNIFICANT_ERRORS * self.samples.relative_error();
+        loss - error >= LEAST_COST
     }
 
     fn start_probe(&mut self, level: RateSamples) {
@@ -181,7 +192,7 @@ impl ProbeResult {
         } else {
             1.0
         };
-        if self.change + certainty * self.error < 2.0 * -MIN_GAIN {
+        if self.change + certainty * self.error < -LEAST_COST {
             // So clear that not even a second window is needed.
             Some(true)
         } else if self.windows < MIN_PROBE_WINDOWS {

@@ -14,6 +14,9 @@ pub(super) const MIN_WINDOWS_FOR_SCATTER: usize = 3;
 /// accident, and waiting for more certainty costs more than the rare mistake, which the next probe corrects.
 pub(super) const SIGNIFICANT_ERRORS: f64 = 1.5;
 
+/// At this share of the usual rate nothing is sent: the last bytes in the kernel's buffers trickle in.
+pub(super) const SILENT_SHARE: f64 = 0.02;
+
 /// The measured rates of one number of connections, window by window.
 #[derive(Debug, Clone)]
 pub(super) struct RateSamples {
@@ -98,15 +101,20 @@ impl RateSamples {
         Some(rate)
     }
 
-    /// Whether nothing has arrived since the last window, which then begins now: while a link is away, no number is better than another.
-    pub(super) fn skip_silence(&mut self, sample: &ProgressSample) -> bool {
-        match &mut self.window_end {
-            Some((then, bytes)) if *bytes == sample.bytes => {
-                *then = sample.now;
-                true
-            }
-            _ => false,
+    /// Whether next to nothing has arrived since the last window. The next one then lasts until something has, since an origin that paces in
+    /// bursts pauses between them. After an outage it begins anew: while a link is away, no number is better than another.
+    pub(super) fn skip_silence(&mut self, sample: &ProgressSample, outage: Duration) -> bool {
+        let mean = self.mean();
+        let Some((then, bytes)) = &mut self.window_end else {
+            return false;
+        };
+        let elapsed = sample.now.saturating_sub(*then);
+        let arrived = sample.bytes.saturating_sub(*bytes);
+        if arrived == 0 && elapsed >= outage {
+            *then = sample.now;
+            return true;
         }
+        arrived as f64 <= SILENT_SHARE * mean * elapsed.as_secs_f64() && elapsed < outage
     }
 
     /// Makes the last window longer, as long as no more connections deliver than in it: the longer, the more exact.
@@ -165,6 +173,11 @@ impl RateSamples {
         Some((squares / (self.rates.len() - 1) as f64).sqrt() / mean)
     }
 
+    /// The standard error of the mean as a share of it; none where the scatter is not known.
+    pub(super) fn relative_error(&self) -> f64 {
+        self.scatter().unwrap_or(0.0) / (self.rates.len().max(1) as f64).sqrt()
+    }
+
     /// The standard error of the difference between this mean and another's, in bytes a second. The larger
     /// scatter is taken for both: few windows say little about their own.
     pub(super) fn standard_error(&self, other: &Self) -> f64 {
@@ -191,5 +204,48 @@ fn mean(rates: &[f64]) -> f64 {
         0.0
     } else {
         rates.iter().sum::<f64>() / rates.len() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTAGE: Duration = Duration::from_secs(1);
+
+    /// The rates that samples every 100 ms have, of an origin that sends 2 MB every half second.
+    #[test]
+    fn pauses_between_bursts_count_and_an_outage_does_not() {
+        let sample = |millis: u64, bytes: u64| ProgressSample {
+            now: Duration::from_millis(millis),
+            bytes,
+            delivering: 1,
+            remaining: u64::MAX,
+            latency: Duration::ZERO,
+        };
+        let mut samples = RateSamples::new(1);
+        let mut take = |millis, bytes| {
+            let sample = sample(millis, bytes);
+            match samples.skip_silence(&sample, OUTAGE) {
+                true => None,
+                false => samples.add(sample, Duration::ZERO),
+            }
+        };
+        let sent = |millis: u64| millis / 500 * 2_000_000;
+        assert_eq!(take(0, 0), None);
+        let rates: Vec<_> = (1..=30)
+            .filter_map(|n| take(n * 100, sent(n * 100)))
+            .collect();
+        assert!(
+            !rates.is_empty() && rates.iter().all(|rate| (*rate - 4e6).abs() < 1.0),
+            "{rates:?}"
+        );
+        // The link is away for five seconds, and then as fast as ever.
+        assert_eq!((31..=80).find_map(|n| take(n * 100, sent(3000))), None);
+        let rate = take(8100, sent(3000) + 400_000).unwrap();
+        assert!(
+            rate > 4e5,
+            "no more than a second of the outage counts: {rate}"
+        );
     }
 }

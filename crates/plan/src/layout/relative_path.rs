@@ -22,6 +22,9 @@ pub enum RelativePathError {
     /// The path has `..`.
     #[error("the path has a component '..'")]
     ParentComponent,
+    /// The first component begins with a dot. In a home folder that may be `.bashrc`, and the author of a list need not be its user.
+    #[error("the path begins with a dot, as files that programs read unasked")]
+    Hidden,
     /// The path has a NUL, which no file system takes.
     #[error("the path has a NUL character")]
     Nul,
@@ -65,6 +68,11 @@ pub fn relative_path(text: &str) -> Result<PathBuf, RelativePathError> {
             Component::Normal(name) if has_reserved_suffix(&name.to_string_lossy()) => {
                 return Err(RelativePathError::ReservedSuffix);
             }
+            Component::Normal(name)
+                if path.as_os_str().is_empty() && name.as_encoded_bytes().starts_with(b".") =>
+            {
+                return Err(RelativePathError::Hidden);
+            }
             Component::Normal(name) => path.push(name),
         }
     }
@@ -89,7 +97,7 @@ mod tests {
             ("a", "a"),
             ("a/b c/d.jpg", "a/b c/d.jpg"),
             ("./a//b/./c", "a/b/c"),
-            (".hidden/-x", ".hidden/-x"),
+            ("a/.hidden/-x", "a/.hidden/-x"),
             ("a..b/...", "a..b/..."),
         ] {
             assert_eq!(relative_path(text), Ok(path.into()), "{text}");
@@ -105,6 +113,9 @@ mod tests {
             ("..", RelativePathError::ParentComponent),
             ("a/../../b", RelativePathError::ParentComponent),
             ("a/..", RelativePathError::ParentComponent),
+            (".bashrc", RelativePathError::Hidden),
+            ("./.ssh/authorized_keys", RelativePathError::Hidden),
+            ("...", RelativePathError::Hidden),
             ("a\0b", RelativePathError::Nul),
             ("a/", RelativePathError::Directory),
             ("a/.", RelativePathError::Directory),

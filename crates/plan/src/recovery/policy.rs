@@ -391,7 +391,9 @@ impl RecoveryPolicy {
         match failure {
             // Each server of S3 says the first of an empty object.
             RequestFailure::Unusable(
-                UnusableResponse::NoFirstByte | UnusableResponse::MissingTotal,
+                UnusableResponse::NoFirstByte
+                | UnusableResponse::MissingTotal
+                | UnusableResponse::DoubtfulTotal,
             ) => true,
             RequestFailure::RangeRefused { .. } | RequestFailure::PastEnd => {
                 !self.histories[context.source].has_answered

@@ -91,6 +91,14 @@ pub enum ResponseContent {
 }
 
 impl ResponseContent {
+    /// Whether the total is the end that the first request had chosen without knowing it: some origins say there how long the part is. Few
+    /// files end just there, and these are fetched by another request.
+    #[must_use]
+    pub fn has_doubtful_total(&self, requested: &Range<u64>) -> bool {
+        let end = requested.end;
+        matches!(self, Self::Part { range, total, .. } if *range == (0..end) && *total == end)
+    }
+
     /// Bytes in the whole file as it is stored, where the response says so. An encoded body says nothing about it.
     #[must_use]
     pub fn file_length(&self) -> Option<u64> {

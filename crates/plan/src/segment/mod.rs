@@ -205,19 +205,21 @@ impl SegmentPlan {
         }
     }
 
-    /// The range of a job's first request over a path with this round trip, when only the bytes of an earlier run are known.
+    /// The range of a job's first request over a path with this round trip, with or without TLS, when only the bytes of an earlier run
+    /// are known.
     #[must_use]
     pub fn first_range(
         options: &SegmentOptions,
         done: &RangeSet,
         length: Option<u64>,
         round_trip: Duration,
+        has_tls: bool,
     ) -> Range<u64> {
         let gap = done
             .gaps(0..length.unwrap_or(u64::MAX))
             .next()
             .unwrap_or(0..u64::MAX);
-        let size = options.first_request_size(is_long_round_trip(round_trip));
+        let size = options.first_request_size(is_long_round_trip(round_trip), has_tls);
         gap.start..gap.start.saturating_add(size).min(gap.end)
     }
 

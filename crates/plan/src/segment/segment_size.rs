@@ -135,12 +135,14 @@ impl SegmentOptions {
     }
 
     /// The length of the first request's range. On a long path it is what one connection brings until others have come up to speed. What they
-    /// took of a longer response would be on its way already, and lost; and a connection that is so far ahead keeps the others slow.
-    pub(super) fn first_request_size(&self, is_long_path: bool) -> u64 {
+    /// took of a longer response would be on its way already, and lost; and a connection that is so far ahead keeps the others slow. With TLS
+    /// they begin a round trip later, when the first has twice the window.
+    pub(super) fn first_request_size(&self, is_long_path: bool, has_tls: bool) -> u64 {
         match self.fixed_size {
             Some(fixed) => fixed.max(1),
             None if is_long_path && self.connections > 1 => {
-                self.first_request.min(self.min_shared_size() / 2)
+                let parts = if has_tls { 4 } else { 2 };
+                self.first_request.min(self.min_shared_size() / parts)
             }
             None => self.first_request.max(1),
         }

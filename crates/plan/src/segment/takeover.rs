@@ -244,7 +244,9 @@ fn take_all_of_slow(
     let slow = claim.rate(now)?.max(1.0);
     let fast = pace.expected_rate(slow).max(mean_rate);
     let gain = rest as f64 / slow - begins_after(fast) - rest as f64 / fast;
-    let is_young = age < young_seconds(pace);
+    // A connection that brings nothing loses its rest twice as late each time, until its own timeout comes first: else workers without work
+    // would take it from each other for ever.
+    let is_young = age < young_seconds(pace) * patience(claim);
     let min_gain = match rest < options.min_takeover {
         true => CLEAR_GAIN_SECONDS,
         false => LARGE_REST_GAIN_SECONDS,

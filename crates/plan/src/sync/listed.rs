@@ -61,6 +61,17 @@ impl ListedVersion {
         }
     }
 
+    /// Whether a response of this length, perhaps with an entity tag, can be no version of the file: it is neither as long as this one, nor
+    /// has it the tag of another version.
+    #[must_use]
+    pub fn excludes(&self, entity_tag: Option<&str>, length: u64) -> bool {
+        let is_other_tag = |tag| {
+            let listed = self.entity_tag.as_deref();
+            listed.is_none_or(|listed| bare_tag(listed) != bare_tag(tag))
+        };
+        self.size != length && !entity_tag.is_some_and(is_other_tag)
+    }
+
     /// What shows that a file is not this version. Where tags can be compared, times say nothing.
     #[must_use]
     pub fn difference(&self, noted: &NotedVersion<'_>) -> Option<VersionDifference> {
@@ -88,6 +99,21 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
+
+    #[test]
+    fn a_response_is_the_listed_version_or_has_the_tag_of_another() {
+        let listed = |tag: Option<&str>| ListedVersion {
+            size: 7,
+            entity_tag: tag.map(str::to_owned),
+            modified: None,
+        };
+        for (tag, excluded) in [(None, true), (Some("\"a\""), true), (Some("\"b\""), false)] {
+            assert!(!listed(Some("a")).excludes(tag, 7), "{tag:?}");
+            assert_eq!(listed(Some("a")).excludes(tag, 59), excluded, "{tag:?}");
+        }
+        assert!(listed(None).excludes(None, 59));
+        assert!(!listed(None).excludes(Some("\"a\""), 59));
+    }
 
     fn at(seconds: u64) -> Option<SystemTime> {
         Some(UNIX_EPOCH + Duration::from_secs(seconds))

@@ -118,7 +118,7 @@ impl<'a> SimulatedDownload<'a> {
         round_trip: Option<Duration>,
     ) -> Self {
         let nothing = RangeSet::new();
-        let first = SegmentPlan::first_range(&options, &nothing, None, Duration::ZERO);
+        let first = SegmentPlan::first_range(&options, &nothing, None, Duration::ZERO, false);
         let mut plan = SegmentPlan::new(length, &nothing, options);
         let mut control = ConnectionControl::new(control);
         if let Some(round_trip) = round_trip {

@@ -224,7 +224,7 @@ fn the_largest_possible_file_does_not_overflow() {
         ..SegmentOptions::default()
     };
     assert_eq!(
-        SegmentPlan::first_range(&fixed, &RangeSet::new(), None, Duration::MAX),
+        SegmentPlan::first_range(&fixed, &RangeSet::new(), None, Duration::MAX, false),
         0..u64::MAX
     );
 }
@@ -232,17 +232,22 @@ fn the_largest_possible_file_does_not_overflow() {
 #[test]
 fn the_first_request_over_a_long_path_is_for_what_one_connection_brings_alone() {
     let far = Duration::from_millis(50);
-    for (connections, round_trip, expected) in [
-        (16, Duration::from_millis(1), 16 << 20),
-        (16, far, 2 << 20),
-        (1, far, 16 << 20),
+    for (connections, round_trip, has_tls, expected) in [
+        (16, Duration::from_millis(1), true, 16 << 20),
+        (16, far, false, 2 << 20),
+        (16, far, true, 1 << 20),
+        (1, far, true, 16 << 20),
     ] {
         let options = SegmentOptions {
             connections,
             ..SegmentOptions::default()
         };
-        let range = SegmentPlan::first_range(&options, &RangeSet::new(), None, round_trip);
-        assert_eq!(range, 0..expected, "{connections}, {round_trip:?}");
+        let range = SegmentPlan::first_range(&options, &RangeSet::new(), None, round_trip, has_tls);
+        assert_eq!(
+            range,
+            0..expected,
+            "{connections}, {round_trip:?}, {has_tls}"
+        );
     }
 }
 
@@ -251,15 +256,15 @@ fn the_first_request_is_for_the_first_gap() {
     let options = options(None, 4);
     let done: RangeSet = [0..100, 150..1000].into_iter().collect();
     assert_eq!(
-        SegmentPlan::first_range(&options, &RangeSet::new(), None, Duration::ZERO),
+        SegmentPlan::first_range(&options, &RangeSet::new(), None, Duration::ZERO, false),
         0..64
     );
     assert_eq!(
-        SegmentPlan::first_range(&options, &done, Some(2000), Duration::ZERO),
+        SegmentPlan::first_range(&options, &done, Some(2000), Duration::ZERO, false),
         100..150
     );
     assert_eq!(
-        SegmentPlan::first_range(&options, &RangeSet::new(), Some(10), Duration::ZERO),
+        SegmentPlan::first_range(&options, &RangeSet::new(), Some(10), Duration::ZERO, false),
         0..10
     );
 }

@@ -79,7 +79,7 @@ fn a_file_that_ends_during_the_ramp_loses_no_more_than_the_ramp() {
     within(1.9, &link, mib(16.0));
     within(1.5, &link, mib(64.0));
     within(1.1, &link, mib(512.0));
-    within(1.15, &BurstyLink, mib(128.0));
+    within(1.15, &BurstyLink::default(), mib(128.0));
 }
 
 /// The own number on a link, in seconds.

@@ -167,9 +167,24 @@ impl SimulatedLink for CappedLink {
     }
 }
 
-/// nginx's `limit_rate`: each response begins with 2 MiB at once, and goes on with 2 MiB every half second.
+/// nginx's `limit_rate`: each response begins with 2 MiB at once, and goes on with 2 MiB every half second. Between these bursts the last
+/// bytes in the kernel's buffers trickle in.
 #[derive(Debug)]
-pub(crate) struct BurstyLink;
+pub(crate) struct BurstyLink {
+    /// What all bursts of a moment share, in bytes a second.
+    pub(crate) total: f64,
+    /// What a connection brings between its bursts, in bytes a second.
+    pub(crate) trickle: f64,
+}
+
+impl Default for BurstyLink {
+    fn default() -> Self {
+        Self {
+            total: f64::INFINITY,
+            trickle: 0.0,
+        }
+    }
+}
 
 impl SimulatedLink for BurstyLink {
     fn latency(&self) -> Duration {
@@ -179,16 +194,17 @@ impl SimulatedLink for BurstyLink {
     fn bytes_in_step(
         &self,
         _now: Duration,
-        _seconds: f64,
+        seconds: f64,
         connections: &[SimulatedConnection],
     ) -> Vec<f64> {
-        let allowed = |connection: &SimulatedConnection| {
-            2.0 * MIB * (1.0 + (connection.response_age.as_secs_f64() / 0.5).floor())
+        let owed = |connection: &SimulatedConnection| {
+            let seconds = connection.response_age.as_secs_f64();
+            let allowed = 2.0 * MIB * (1.0 + (seconds / 0.5).floor()) + self.trickle * seconds;
+            (allowed - connection.sent).max(0.0)
         };
-        connections
-            .iter()
-            .map(|connection| (allowed(connection) - connection.sent).max(0.0))
-            .collect()
+        let owed: Vec<f64> = connections.iter().map(owed).collect();
+        let share = (self.total * seconds / owed.iter().sum::<f64>()).min(1.0);
+        owed.iter().map(|bytes| bytes * share).collect()
     }
 }
 

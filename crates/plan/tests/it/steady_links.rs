@@ -153,7 +153,41 @@ fn a_link_that_becomes_narrower_half_way() {
 
 #[test]
 fn an_origin_that_paces_in_bursts() {
-    assert_eq!(near_the_best(&BurstyLink, mib(1024.0)), 16);
+    let link = BurstyLink::default();
+    assert_eq!(near_the_best(&link, mib(1024.0)), 16);
+}
+
+/// A probe of one connection seemed no worse for seven seconds, since the rates of sixteen scattered so much, and a pause in which the last
+/// bytes trickled in was taken for the rate of two.
+#[test]
+fn an_origin_whose_bursts_share_a_link() {
+    let mut ratios = Vec::new();
+    for total in (8..32).map(|n| 25.0 * f64::from(n)) {
+        for trickle in [0.0, MIB / 50.0] {
+            let link = BurstyLink {
+                total: total * MIB,
+                trickle,
+            };
+            for length in [192.0, 256.0, 512.0, 1024.0] {
+                let fixed = ConnectionControlOptions {
+                    fixed: true,
+                    ..ConnectionControlOptions::default()
+                };
+                let [untold, sixteen] =
+                    [ConnectionControlOptions::default(), fixed].map(|options| {
+                        SimulatedDownload::new(&link, mib(length), options)
+                            .run()
+                            .time
+                    });
+                let ratio = untold.div_duration_f64(sixteen);
+                let case = format!("{length} MiB at {total} MiB/s, {trickle} B/s between bursts");
+                assert!(ratio <= 1.25, "{case}: {untold:?} instead of {sixteen:?}");
+                ratios.push(ratio);
+            }
+        }
+    }
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    assert!(mean <= 1.05, "{mean}");
 }
 
 #[test]
@@ -163,7 +197,12 @@ fn an_origin_that_paces_in_bursts_gets_sixteen_connections_at_once() {
         settled,
         sixteen,
         ..
-    } = SimulatedDownload::new(&BurstyLink, mib(256.0), ConnectionControlOptions::default()).run();
+    } = SimulatedDownload::new(
+        &BurstyLink::default(),
+        mib(256.0),
+        ConnectionControlOptions::default(),
+    )
+    .run();
     assert_eq!(settled, 16);
     assert!(
         sixteen.unwrap() <= Duration::from_millis(400),

@@ -162,6 +162,36 @@ fn a19_an_origin_that_responds_late_gets_enough_time_in_the_end() {
     }
 }
 
+/// Workers without work took silent claims from each other every second and a half, for ever: a request that nobody lets stall never fails.
+#[test]
+fn a19_responses_that_begin_and_bring_nothing_are_left_to_their_timeout_in_the_end() {
+    const STALL: Duration = Duration::from_secs(30);
+    let mut plan = plan_after_first_response(28 << 20);
+    let mut claims: Vec<(Claim, Duration)> = Vec::new();
+    let (mut requests, mut stalls) = (0, 0);
+    for now in (0..3000).map(|n| Duration::from_millis(100 * n)) {
+        claims.retain(|(claim, since)| {
+            let is_cut = plan.claim_end(claim.id) == claim.range.start;
+            let is_stalled = now - *since >= STALL;
+            if is_cut || is_stalled {
+                plan.release(claim.id);
+            }
+            stalls += usize::from(is_stalled);
+            !is_cut && !is_stalled
+        });
+        while claims.len() < 16 && plan.has_work(now) {
+            let claim = plan.claim(now).unwrap();
+            plan.response_started(claim.id, now + Duration::from_millis(1));
+            requests += 1;
+            claims.push((claim, now));
+        }
+    }
+    assert!(
+        requests <= 80 && stalls > 5,
+        "{requests} requests, {stalls} timeouts"
+    );
+}
+
 #[test]
 fn the_first_response_does_not_measure_the_latency() {
     // Its request was sent before there was a plan.

@@ -85,7 +85,8 @@ impl TcpDownload {
             ..SegmentOptions::default()
         };
         let nothing = RangeSet::new();
-        let range = SegmentPlan::first_range(&options, &nothing, None, path.round_trip);
+        let has_tls = path.setup_round_trips > 1;
+        let range = SegmentPlan::first_range(&options, &nothing, None, path.round_trip, has_tls);
         let mut link = TcpLink::new(path);
         let connection = link.connect(Duration::ZERO);
         let expected = range.end.min(length);

@@ -1,4 +1,4 @@
-//! The client against a server whose responses are a script: what refusals say, and where signatures go. Test names begin with the row
+//! The client against a server whose responses are a script: what its requests are on the wire, what refusals say, and where signatures go. Test names begin with the row
 //! of `docs/corner-cases.md` that they cover.
 
 #![expect(
@@ -7,4 +7,5 @@
 )]
 
 mod refusals;
+mod requests;
 mod script;

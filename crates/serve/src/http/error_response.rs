@@ -89,6 +89,8 @@ pub(crate) fn store_error_response(
         StoreError::IsFolder | StoreError::Conflict | StoreError::NotEmpty => StatusCode::CONFLICT,
         StoreError::SpecialFile | StoreError::PermissionDenied => StatusCode::FORBIDDEN,
         StoreError::NoSpace | StoreError::OverQuota { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        StoreError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+        StoreError::TooManyUploads(_) => StatusCode::BAD_REQUEST,
         StoreError::ConditionFailed => StatusCode::PRECONDITION_FAILED,
         StoreError::ReadOnly => StatusCode::METHOD_NOT_ALLOWED,
         StoreError::DigestMismatch(_) => StatusCode::BAD_REQUEST,

@@ -8,11 +8,12 @@ use haul_plan::FOLDER_LISTING_LINK;
 use haul_service::request_host;
 use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
-    HeaderName, HeaderValue, LINK, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    HeaderName, HeaderValue, LINK, REFERRER_POLICY, VARY,
 };
 use http::{Method, Response, StatusCode, request};
 
 use super::FileServer;
+use super::browser_protection::forbid_sniffing;
 use super::error_response::{
     ServeResponse, descriptors_exhausted_response, store_error_response, text_response,
 };
@@ -112,7 +113,7 @@ fn insert_headers(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMa
         CONTENT_TYPE,
         HeaderValue::from_static(format.content_type()),
     );
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    forbid_sniffing(headers);
     headers.insert(VARY, HeaderValue::from_static("accept"));
     // A folder may change at any time, and has no validator that would show it.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -10,13 +10,13 @@ use haul_plan::serving::{
     digest_field_value, private_cache_control, select_ranges,
 };
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, RANGE,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
+    HeaderName, HeaderValue, LAST_MODIFIED, RANGE,
 };
 use http::{Method, Response, StatusCode};
 
 use super::FileServer;
+use super::browser_protection::{forbid_sniffing, sandbox_active_content};
 use super::error_response::{ServeResponse, empty_response, text_response};
 use super::file_body::{FileBody, MultipartRanges};
 use crate::ObjectKey;
@@ -124,11 +124,12 @@ fn insert_headers(
     headers: &mut HeaderMap,
 ) {
     headers.insert(CONTENT_TYPE, media_type(request.key));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    forbid_sniffing(headers);
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     insert_version_headers(meta, headers);
-    if server.store.options().writable && is_active(&headers[CONTENT_TYPE]) {
-        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    // The files of a server that takes none are its owner's own pages.
+    if server.store.options().writable {
+        sandbox_active_content(headers);
     }
     let configured = server.options.cache_control.as_ref();
     let value = match request.is_personal {
@@ -138,17 +139,6 @@ fn insert_headers(
     if let Some(value) = value {
         headers.insert(CACHE_CONTROL, value);
     }
-}
-
-/// Whether a browser would run scripts in a file of this type. Where users may upload files, such a
-/// file must not run with the rights of this server's pages and of the user who views it.
-fn is_active(content_type: &HeaderValue) -> bool {
-    let content_type = content_type.to_str().unwrap_or_default();
-    let essence = content_type.split(';').next().unwrap_or_default();
-    essence == "text/html"
-        || essence == "text/xml"
-        || essence.ends_with("/xml")
-        || essence.ends_with("+xml")
 }
 
 /// Inserts the validators and the digest.
@@ -209,14 +199,6 @@ fn content_range(range: &Range<u64>, len: u64) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn active_content_is_recognised() {
-        let active =
-            |name: &str| is_active(&media_type(&ObjectKey::parse(name).expect("a key").key));
-        assert!(active("/x.html") && active("/x.svg") && active("/x.xml") && active("/x.xhtml"));
-        assert!(!active("/x.png") && !active("/x.txt") && !active("/x.pdf") && !active("/x"));
-    }
 
     #[test]
     fn media_types_follow_the_extension() {

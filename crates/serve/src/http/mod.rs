@@ -3,8 +3,9 @@
 //! hyper calls [`ConnectionService`] for each request of a connection. It authorizes the request
 //! and passes it to `methods`. Those use `get` for files (`file_body` chooses how their bytes are
 //! sent), `folder` for listings, and `put` and `form` for uploads, which read a `request_body`.
-//! `login` responds to the page's login button. `error_response` builds the responses that are neither.
+//! `login` responds to the page's login button. `browser_protection` has the fields that keep stored pages from running. `error_response` builds the responses that are neither.
 
+mod browser_protection;
 mod error_response;
 mod file_body;
 mod folder;

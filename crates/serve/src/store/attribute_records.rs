@@ -22,14 +22,14 @@ use serde::{Deserialize, Serialize};
 
 use super::root::StoreRoot;
 use super::version::FileVersionId;
-use super::{ObjectAttributes, StoreError, root};
+use super::{ObjectAttributes, StoreError, flush, root};
 use crate::RESERVED_NAME;
 
 /// The extended attribute.
 const ATTRIBUTE: &str = "user.haul.s3";
 
 /// The folder of records that are files, beneath the root.
-const FOLDER: &str = "attributes";
+pub(super) const FOLDER: &str = "attributes";
 
 /// Maximum bytes of a record: 10,000 parts with a checksum each.
 const MAX_RECORD: usize = 4 << 20;
@@ -78,7 +78,7 @@ impl AttributeRecords {
         of_file.or_else(|| parsed(&self.read_file(version.inode())?))
     }
 
-    /// Stores the attributes of this version of an open file.
+    /// Stores the attributes of this version of an open file. Returns how many bytes a file of their own has.
     ///
     /// # Errors
     /// The disk's error, when there is room neither in the file's attributes nor for a file.
@@ -87,27 +87,35 @@ impl AttributeRecords {
         file: impl AsFd,
         version: &FileVersionId,
         attributes: &ObjectAttributes,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         let record = StoredRecord {
             version: version.digest_binding(),
             attributes,
         };
         let text = serde_json::to_vec(&record).map_err(std::io::Error::other)?;
         match rustix::fs::fsetxattr(&file, ATTRIBUTE, &text, XattrFlags::empty()) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(0),
             Err(error) => {
                 tracing::debug!(%error, "the attributes of an object become a file of their own");
                 // An earlier record must not be found first.
                 let _ = rustix::fs::fremovexattr(&file, ATTRIBUTE);
-                self.write_file(version.inode(), &text)
+                self.write_file(version.inode(), &text)?;
+                Ok(text.len() as u64)
             }
         }
     }
 
-    /// Removes the record of a file that is gone, if it was a file of its own.
-    pub(super) fn remove(&self, inode: u64) {
-        if self.has_folder.load(Ordering::Relaxed) {
-            let _ = root::unlink(self.root.top(), path(inode).as_bytes(), AtFlags::empty());
+    /// Removes the record of a file that is gone, if it was a file of its own. Returns how many bytes it had.
+    pub(super) fn remove(&self, inode: u64) -> u64 {
+        if !self.has_folder.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let path = path(inode);
+        let found = rustix::fs::statat(self.root.top(), path.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        let bytes = found.map_or(0, |stat| stat.st_size.try_into().unwrap_or(0));
+        match root::unlink(self.root.top(), path.as_bytes(), AtFlags::empty()) {
+            Ok(()) => bytes,
+            Err(_) => 0,
         }
     }
 
@@ -142,7 +150,7 @@ impl AttributeRecords {
             flags,
             mode,
         )?);
-        let written = file.write_all(text).and_then(|()| file.sync_data());
+        let written = file.write_all(text).and_then(|()| flush::fdatasync(&file));
         let renamed = written.map_err(StoreError::from).and_then(|()| {
             let top = self.root.top();
             Ok(rustix::fs::renameat(top, new.as_str(), top, path)?)

@@ -17,6 +17,7 @@ use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
 use super::StoreError;
+use super::flush;
 use super::root::{OpenScope, StoreRoot, unlink};
 use crate::ObjectKey;
 
@@ -122,12 +123,12 @@ impl FolderCreator {
     /// # Errors
     /// The disk's error.
     pub(super) fn sync(&self, key: &ObjectKey, folder: &OwnedFd) -> Result<(), StoreError> {
-        rustix::fs::fsync(folder)?;
+        flush::fsync(folder)?;
         let mut key = key.clone();
         while let Some((parent, _)) = key.split_parent() {
             if let Some(generation) = self.unsynced_generation(&key) {
                 match self.root.open_folder(&parent) {
-                    Ok(parent) => rustix::fs::fsync(parent)?,
+                    Ok(parent) => flush::fsync(parent)?,
                     // It was removed meanwhile, with all that was in it.
                     Err(StoreError::NotFound) => {}
                     Err(error) => return Err(error),

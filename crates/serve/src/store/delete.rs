@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, FileType, Stat};
 
 use super::file_store::UploadDurability;
 use super::upload::SMALL_FILE;
-use super::{CachedLookup, FileStore, StoreError, VersionCheck, root};
+use super::{CachedLookup, FileStore, StoreError, VersionCheck, flush, root};
 use crate::{ObjectKey, RequestPath};
 
 impl FileStore {
@@ -38,7 +38,7 @@ impl FileStore {
         let before = stat_entry(&folder, &path.key)?;
         self.remove(path, &folder, &before)?;
         if self.options.durability == UploadDurability::Full {
-            rustix::fs::fsync(&folder)?;
+            flush::fsync(&folder)?;
         }
         Ok(())
     }
@@ -84,7 +84,7 @@ impl FileStore {
         let name = name(&path.key)?;
         self.quota
             .remove_file(bytes, || root::unlink(folder, name, flags))?;
-        self.records.remove(before.st_ino);
+        self.quota.forget(self.records.remove(before.st_ino));
         self.open_files.remove(&path.key);
         Ok(())
     }

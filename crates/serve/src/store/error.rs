@@ -39,6 +39,12 @@ pub enum StoreError {
         /// Bytes that it has, if known.
         needed: Option<u64>,
     },
+    /// Something else uses what the request needs. It may be sent again in a moment.
+    #[error("{0}: try again")]
+    Busy(&'static str),
+    /// The bucket has too many uploads that have not ended.
+    #[error("the bucket has {0} unfinished uploads, and may have no more: complete or abort some")]
+    TooManyUploads(usize),
     /// A condition of the request does not hold.
     #[error("a condition does not hold")]
     ConditionFailed,

@@ -12,6 +12,7 @@ use super::attributes::ObjectAttributes;
 use super::created_folders::FolderCreator;
 use super::disk_threads::{DeferredClose, DiskThreads};
 use super::error::StoreError;
+use super::flush;
 use super::group_sync::GroupSync;
 use super::object::{OpenObject, OpenedKey};
 use super::open_files::OpenFileCache;
@@ -19,6 +20,7 @@ use super::quota::StorageQuota;
 use super::root::{CachedLookup, StoreRoot};
 use super::stored_upload::StoredUploads;
 use super::temporary_files::TemporaryFolder;
+use super::upload_counts::UploadCounts;
 use super::usage::{self, QuotaRecount};
 use super::version::{
     DigestTimestampMark, FileMetadata, FileVersionId, UploadTimestamps, set_modified,
@@ -105,6 +107,7 @@ pub struct FileStore {
     pub(super) temporaries: Option<TemporaryFolder>,
     /// Uploads in parts.
     pub(super) uploads: StoredUploads,
+    pub(super) upload_counts: UploadCounts,
     /// The attributes of objects.
     pub(super) records: AttributeRecords,
     /// Creates the parent folders of keys.
@@ -153,10 +156,11 @@ impl FileStore {
         let is_durable = options.writable && options.durability == UploadDurability::Full;
         if is_durable {
             // An earlier process may have created folders and been killed before it synced them.
-            rustix::fs::syncfs(root.top())?;
+            flush::syncfs(root.top())?;
         }
         let store = Self {
             uploads: StoredUploads::default(),
+            upload_counts: UploadCounts::default(),
             records: AttributeRecords::new(&root),
             folders: Arc::new(FolderCreator::new(Arc::clone(&root), is_durable)),
             recount: QuotaRecount::new(),
@@ -260,7 +264,10 @@ impl FileStore {
         change(attributes.get_or_insert_default());
         self.open_files.remove(key);
         let attributes = attributes.unwrap_or_default();
-        self.records.write(current.file(), &version, &attributes)
+        // The next recount finds what changed.
+        self.records
+            .write(current.file(), &version, &attributes)
+            .map(drop)
     }
 
     /// Checks a condition on the version that has a key now. Returns whether there is one.

@@ -15,7 +15,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use haul_plan::serving::UploadFlushMethod;
 
-use super::sys;
+use super::{flush, sys};
 
 /// Makes the uploads of one mount durable.
 #[derive(Debug, Default)]
@@ -60,9 +60,9 @@ impl GroupSync {
     /// # Errors
     /// When the disk has failed, for this file or another.
     pub(super) fn sync(&self, mount: &OwnedFd, file: &File, bytes: u64) -> io::Result<()> {
-        let sync_all = || rustix::fs::syncfs(mount).map_err(io::Error::from);
+        let sync_all = || flush::syncfs(mount);
         // Not `fdatasync`: the attributes of an object belong to it.
-        let sync_one = || rustix::fs::fsync(file).map_err(io::Error::from);
+        let sync_one = || flush::fsync(file);
         match self.sync_with(bytes, sync_all, sync_one)? {
             // The error of a `syncfs` may have been reported to another caller before: each file
             // knows its own.

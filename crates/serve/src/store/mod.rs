@@ -23,6 +23,7 @@ mod delete;
 mod disk_threads;
 mod error;
 mod file_store;
+mod flush;
 mod folder_objects;
 mod group_sync;
 mod key_walk;
@@ -38,6 +39,7 @@ mod temporary_files;
 #[cfg(test)]
 mod tests;
 mod upload;
+mod upload_counts;
 mod upload_folders;
 mod usage;
 mod version;

@@ -14,7 +14,7 @@
 //! they are acknowledged or, with `--durability none`, forgotten when the machine has been started
 //! since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -23,10 +23,12 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
+use tokio::time::Instant;
 
 use super::StoreError;
 use super::attributes::ObjectAttributes;
 use super::file_store::{FileStore, UploadDurability, VersionCheck};
+use super::flush;
 use super::list::modification_time;
 use super::stored_upload::{
     CREATE_FLAGS, DATA, INFO, PARTS, PartSlots, StoredPart, StoredUpload, StoredUploadInfo,
@@ -34,6 +36,7 @@ use super::stored_upload::{
 };
 use super::upload::{CommittedUpload, Upload, copy_range};
 use super::upload_folders::{FOLDER, FOLDER_FLAGS, UNNAMED, is_upload_id, remove_upload};
+use super::usage::file_bytes;
 use crate::{ObjectKey, RESERVED_NAME};
 
 /// Maximum bytes of the description of an upload.
@@ -47,16 +50,23 @@ impl FileStore {
     pub fn begin_parts(&self, info: &StoredUploadInfo) -> Result<String, StoreError> {
         let all = self.multipart_folder()?;
         let id = format!("{:032x}", rand::random::<u128>());
-        let new = format!("{UNNAMED}{id}");
-        rustix::fs::mkdirat(&all, new.as_str(), Mode::RWXU)?;
-        let folder = rustix::fs::openat(&all, new.as_str(), FOLDER_FLAGS, Mode::empty())?;
         let text = serde_json::to_vec(info).map_err(std::io::Error::other)?;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let mut file = File::from(rustix::fs::openat(&folder, INFO, CREATE_FLAGS, mode)?);
-        file.write_all(&text)?;
-        file.sync_data()?;
-        rustix::fs::renameat(&all, new.as_str(), &all, id.as_str())?;
-        Ok(id)
+        self.upload_counts
+            .begin(&info.bucket, Instant::now(), || self.count_uploads())?;
+        let begun = self.quota.reserve_part(&id, text.len() as u64);
+        let begun = begun.and_then(|()| create_upload(&all, &id, &text));
+        if begun.is_err() {
+            self.quota.release_parts(&id);
+            self.upload_counts.end(&info.bucket);
+        }
+        begun.map(|()| id)
+    }
+
+    /// How many uploads each bucket has that have not ended.
+    fn count_uploads(&self) -> Result<HashMap<String, usize>, StoreError> {
+        let mut counts = HashMap::new();
+        self.for_each_upload(|_, info| *counts.entry(info.bucket).or_default() += 1)?;
+        Ok(counts)
     }
 
     /// The folder of uploads, which is created if it is missing.
@@ -86,7 +96,7 @@ impl FileStore {
             return Err(StoreError::NotFound);
         }
         self.uploads.find_or_open(id, || {
-            let folder = self.upload_folder(id)?;
+            let folder = open_upload(&self.multipart_folder()?, id)?;
             // The server was killed when the object had its name and this was not removed yet. What is
             // written to this file from here on would be written to the object.
             let data = rustix::fs::statat(&folder, DATA, AtFlags::SYMLINK_NOFOLLOW);
@@ -100,41 +110,23 @@ impl FileStore {
         })
     }
 
-    fn upload_folder(&self, id: &str) -> Result<OwnedFd, StoreError> {
-        let folder = self.multipart_folder()?;
-        Ok(rustix::fs::openat(
-            &folder,
-            id,
-            FOLDER_FLAGS,
-            Mode::empty(),
-        )?)
-    }
-
-    /// The identifiers of all uploads that have not ended.
-    fn upload_ids(&self) -> Result<Vec<String>, StoreError> {
-        let entries = Dir::read_from(self.multipart_folder()?)?;
-        let names = entries.filter_map(Result::ok);
-        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        Ok(names.filter(|name| is_upload_id(name)).collect())
-    }
-
-    /// All uploads that have not ended: their identifiers, and what they are of.
+    /// Hands over all uploads that have not ended, in any order: their identifiers, and what they are of.
     ///
     /// # Errors
     /// The disk's error.
-    pub fn stored_uploads(&self) -> Result<Vec<(String, StoredUploadInfo)>, StoreError> {
-        let mut uploads = Vec::new();
-        for id in self.upload_ids()? {
-            match self
-                .upload_folder(&id)
-                .and_then(|folder| read_info(&folder))
-            {
-                Ok(info) => uploads.push((id, info)),
+    pub fn for_each_upload(
+        &self,
+        mut take: impl FnMut(String, StoredUploadInfo),
+    ) -> Result<(), StoreError> {
+        let all = self.multipart_folder()?;
+        for id in upload_ids(&all)? {
+            match open_upload(&all, &id).and_then(|folder| read_info(&folder)) {
+                Ok(info) => take(id, info),
                 Err(StoreError::NotFound) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(uploads)
+        Ok(())
     }
 
     /// Aborts all uploads to a bucket.
@@ -142,10 +134,9 @@ impl FileStore {
     /// # Errors
     /// The disk's error.
     pub fn abort_uploads_of(&self, bucket: &str) -> Result<(), StoreError> {
-        for (id, info) in self.stored_uploads()? {
-            if info.bucket != bucket {
-                continue;
-            }
+        let mut ids = Vec::new();
+        self.for_each_upload(|id, info| ids.extend((info.bucket == bucket).then_some(id)))?;
+        for id in ids {
             let aborted = self
                 .stored_upload(&id)
                 .and_then(|upload| self.abort_parts(&upload));
@@ -164,10 +155,13 @@ impl FileStore {
         if !self.quota.is_limited() || found.is_err() {
             return Ok(());
         }
-        for id in self.upload_ids()? {
-            let parts = read_parts(&self.upload_folder(&id)?)?;
-            let bytes = parts.values().map(|part| part.len).sum();
-            self.quota.count_parts(&id, bytes);
+        let all = self.multipart_folder()?;
+        for id in upload_ids(&all)? {
+            let folder = open_upload(&all, &id)?;
+            let parts = read_parts(&folder)?;
+            let bytes: u64 = parts.values().map(|part| part.len).sum();
+            let info = file_bytes(&folder, INFO.as_bytes());
+            self.quota.count_parts(&id, bytes + info);
         }
         Ok(())
     }
@@ -175,12 +169,9 @@ impl FileStore {
     /// Aborts an upload and removes its parts.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it has ended, or the disk's error.
+    /// [`StoreError::NotFound`] if it has ended, [`StoreError::Busy`], or the disk's error.
     pub fn abort_parts(&self, upload: &StoredUpload) -> Result<(), StoreError> {
-        let mut slots = upload.lock();
-        if slots.is_ended {
-            return Err(StoreError::NotFound);
-        }
+        let mut slots = upload.lock_idle()?;
         self.end(upload, &mut slots)
     }
 
@@ -192,13 +183,17 @@ impl FileStore {
         // Afterwards, or a request could open it once more meanwhile.
         self.uploads.remove(upload.id());
         self.quota.release_parts(upload.id());
+        self.upload_counts.end(&upload.info().bucket);
         removed
     }
 
     /// Removes uploads to which nothing was added for this long.
     pub fn expire_parts(&self, age: Duration) {
-        for id in self.upload_ids().unwrap_or_default() {
-            let Ok(folder) = self.upload_folder(&id) else {
+        let Ok(all) = self.multipart_folder() else {
+            return;
+        };
+        for id in upload_ids(&all).unwrap_or_default() {
+            let Ok(folder) = open_upload(&all, &id) else {
                 continue;
             };
             let modified = |name| rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -223,7 +218,7 @@ impl FileStore {
     /// has the key now. If that fails, the upload is as before.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it has ended; a condition that does not hold, or the disk's error.
+    /// [`StoreError::NotFound`] if it has ended; [`StoreError::Busy`]; a condition that does not hold, or the disk's error.
     pub fn complete_parts(
         self: &Arc<Self>,
         upload: &StoredUpload,
@@ -232,10 +227,7 @@ impl FileStore {
         attributes: ObjectAttributes,
         check: Option<VersionCheck<'_>>,
     ) -> Result<CommittedUpload, StoreError> {
-        let mut slots = upload.lock();
-        if slots.is_ended {
-            return Err(StoreError::NotFound);
-        }
+        let completing = upload.begin_completing()?;
         if let Some(check) = check {
             self.check(key, check)?;
         }
@@ -245,9 +237,9 @@ impl FileStore {
         let all = upload.parts()?;
         // A client may have sent a part again while the first request for it is still writing: what
         // that writes must not be the object.
-        if slots.writing == 0 && fills_slots(parts, &all, slots.slot) {
+        if !completing.is_writing && fills_slots(parts, &all, completing.slot) {
             let data = upload.open_existing(DATA)?;
-            for (part, offset) in moved_parts(parts, slots.slot.unwrap_or(0)) {
+            for (part, offset) in moved_parts(parts, completing.slot.unwrap_or(0)) {
                 let from = upload.open_existing(&part.file)?;
                 copy_range(&from, part.offset, &data, offset, part.len)?;
             }
@@ -255,7 +247,7 @@ impl FileStore {
             data.set_len(total)?;
             drop(data);
             if !object.adopt(&upload.folder, DATA, total)? {
-                append_parts(upload, &mut object, parts, slots.slot)?;
+                append_parts(upload, &mut object, parts, completing.slot)?;
             }
         } else {
             for part in parts {
@@ -265,12 +257,35 @@ impl FileStore {
         }
         object.set_attributes(attributes);
         let committed = object.commit(check)?;
-        if let Err(error) = self.end(upload, &mut slots) {
+        if let Err(error) = self.end(upload, &mut upload.lock()) {
             // The object is whole. What is left expires.
             tracing::warn!(%error, "the parts of a complete upload could not be removed");
         }
         Ok(committed)
     }
+}
+
+/// Creates the folder of an upload, and in it what the upload is of.
+fn create_upload(all: &OwnedFd, id: &str, info: &[u8]) -> Result<(), StoreError> {
+    let new = format!("{UNNAMED}{id}");
+    rustix::fs::mkdirat(all, new.as_str(), Mode::RWXU)?;
+    let folder = rustix::fs::openat(all, new.as_str(), FOLDER_FLAGS, Mode::empty())?;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let mut file = File::from(rustix::fs::openat(&folder, INFO, CREATE_FLAGS, mode)?);
+    file.write_all(info)?;
+    flush::fdatasync(&file)?;
+    Ok(rustix::fs::renameat(all, new.as_str(), all, id)?)
+}
+
+fn open_upload(all: &OwnedFd, id: &str) -> Result<OwnedFd, StoreError> {
+    Ok(rustix::fs::openat(all, id, FOLDER_FLAGS, Mode::empty())?)
+}
+
+/// The identifiers of all uploads that have not ended.
+fn upload_ids(all: &OwnedFd) -> Result<Vec<String>, StoreError> {
+    let names = Dir::read_from(all)?.filter_map(Result::ok);
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Ok(names.filter(|name| is_upload_id(name)).collect())
 }
 
 /// What the upload in a folder is of.

@@ -207,6 +207,13 @@ impl StorageQuota {
         removed
     }
 
+    /// Counts bytes no more that are gone from the disk.
+    pub(super) fn forget(&self, bytes: u64) {
+        if self.is_limited() && bytes > 0 {
+            self.lock().prepare_commit(0, bytes);
+        }
+    }
+
     /// Begins a recount.
     pub(super) fn begin_recount(&self) -> RecountStart {
         let count = self.lock();

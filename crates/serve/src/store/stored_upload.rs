@@ -8,12 +8,13 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use super::attributes::ObjectAttributes;
+use super::flush;
 use super::quota::StorageQuota;
 use super::root::unlink;
 
@@ -23,6 +24,9 @@ pub(super) const INFO: &str = "upload";
 pub(super) const PARTS: &str = "parts";
 /// The file with the slots.
 pub(super) const DATA: &str = "data";
+
+/// Maximum uploads that are open at once: each holds a descriptor.
+const MAX_OPEN: usize = 256;
 
 /// Parts smaller than this get files of their own: only the last part may be so small.
 const MIN_SLOT: u64 = 5 << 20;
@@ -73,6 +77,22 @@ pub struct StoredPart {
     boot: Option<String>,
 }
 
+/// An upload that is being completed. Dropped before it has ended, it goes on.
+#[derive(Debug)]
+pub(super) struct CompletingUpload<'a> {
+    upload: &'a StoredUpload,
+    /// Bytes of a slot, once known.
+    pub(super) slot: Option<u64>,
+    /// Whether a part is still being written to its slot.
+    pub(super) is_writing: bool,
+}
+
+impl Drop for CompletingUpload<'_> {
+    fn drop(&mut self) {
+        self.upload.lock().is_completing = false;
+    }
+}
+
 /// Uploads that are in use.
 #[derive(Debug, Default)]
 pub(super) struct StoredUploads {
@@ -104,6 +124,8 @@ pub struct StoredUpload {
 pub(super) struct PartSlots {
     /// It was completed or aborted.
     pub(super) is_ended: bool,
+    /// It is being completed, which may take as long as copying the object.
+    is_completing: bool,
     /// Bytes of a slot, once known.
     pub(super) slot: Option<u64>,
     /// Slots that were given out.
@@ -176,6 +198,33 @@ impl StoredUpload {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same, unless the upload has ended or is being completed: nobody waits for that.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Busy`].
+    pub(super) fn lock_idle(&self) -> Result<MutexGuard<'_, PartSlots>, StoreError> {
+        let slots = self.lock();
+        match (slots.is_ended, slots.is_completing) {
+            (true, _) => Err(StoreError::NotFound),
+            (false, true) => Err(StoreError::Busy("the upload is being completed")),
+            (false, false) => Ok(slots),
+        }
+    }
+
+    /// Keeps others from adding parts, from ending it and from completing it, too.
+    ///
+    /// # Errors
+    /// As [`StoredUpload::lock_idle`].
+    pub(super) fn begin_completing(&self) -> Result<CompletingUpload<'_>, StoreError> {
+        let mut slots = self.lock_idle()?;
+        slots.is_completing = true;
+        Ok(CompletingUpload {
+            upload: self,
+            slot: slots.slot,
+            is_writing: slots.writing > 0,
+        })
+    }
+
     pub(super) fn open_file(&self, name: &str) -> Result<File, StoreError> {
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
         let file = rustix::fs::openat(&self.folder, name, CREATE_FLAGS, mode)?;
@@ -195,11 +244,9 @@ impl StoredUpload {
     /// [`StoreError::NotFound`] if the upload has ended; a part that exceeds the quota, or the disk's
     /// error.
     pub fn begin_part(self: &Arc<Self>, number: u16, len: u64) -> Result<PartWriter, StoreError> {
-        let mut slots = self.lock();
-        if slots.is_ended {
-            return Err(StoreError::NotFound);
-        }
-        self.quota.reserve_part(&self.id, len)?;
+        let mut slots = self.lock_idle()?;
+        // Nothing is held for bytes that may never come.
+        self.quota.check(len, 0)?;
         if slots.slot.is_none() && len >= MIN_SLOT {
             slots.slot = Some(len);
         }
@@ -209,9 +256,11 @@ impl StoredUpload {
             Some(slot) => (DATA.to_owned(), u64::from(number - 1) * slot),
             None => (format!("part-{number}-{:016x}", rand::random::<u64>()), 0),
         };
-        let file = self.open_file(&name).inspect_err(|_| {
-            self.quota.release_part(&self.id, len);
-        })?;
+        let opened = self.open_file(&name);
+        if opened.is_err() && slot.is_some() {
+            slots.taken.remove(&number);
+        }
+        let file = opened?;
         slots.writing += usize::from(slot.is_some());
         drop(slots);
         Ok(PartWriter {
@@ -220,7 +269,7 @@ impl StoredUpload {
             file,
             name,
             offset,
-            reserved: len,
+            reserved: 0,
             written: 0,
             is_finished: false,
         })
@@ -235,10 +284,7 @@ impl StoredUpload {
     }
 
     fn append(&self, part: &StoredPart) -> Result<(), StoreError> {
-        let slots = self.lock();
-        if slots.is_ended {
-            return Err(StoreError::NotFound);
-        }
+        let _slots = self.lock_idle()?;
         let mut line = serde_json::to_vec(part).map_err(std::io::Error::other)?;
         line.push(b'\n');
         let flags = CREATE_FLAGS | OFlags::APPEND;
@@ -255,7 +301,7 @@ impl StoredUpload {
         }
         file.write_all(&line)?;
         if self.is_synced {
-            file.sync_data()?;
+            flush::fdatasync(&file)?;
         }
         Ok(())
     }
@@ -265,8 +311,11 @@ impl PartWriter {
     /// Writes the next bytes.
     ///
     /// # Errors
-    /// The disk's error.
+    /// When they exceed the quota; the disk's error.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
+        let quota = &self.upload.quota;
+        quota.reserve_part(&self.upload.id, bytes.len() as u64)?;
+        self.reserved += bytes.len() as u64;
         while !bytes.is_empty() {
             let at = self.offset + self.written;
             let written = rustix::io::retry_on_intr(|| rustix::io::pwrite(&self.file, bytes, at))?;
@@ -283,7 +332,7 @@ impl PartWriter {
     pub fn finish(mut self, etag: String, checksum: String) -> Result<StoredPart, StoreError> {
         let is_synced = self.upload.is_synced;
         if is_synced {
-            self.file.sync_data()?;
+            flush::fdatasync(&self.file)?;
         }
         let part = StoredPart {
             number: self.number,
@@ -303,20 +352,37 @@ impl PartWriter {
 
 impl Drop for PartWriter {
     fn drop(&mut self) {
+        let is_in_slot = self.name == DATA;
         if !self.is_finished {
-            self.upload
-                .quota
-                .release_part(&self.upload.id, self.reserved);
+            let is_freed = match is_in_slot {
+                true => free_range(&self.file, self.offset, self.written).is_ok(),
+                false => {
+                    unlink(&self.upload.folder, self.name.as_bytes(), AtFlags::empty()).is_ok()
+                }
+            };
+            // Bytes that stay on the disk count until the upload is over.
+            if is_freed {
+                self.upload
+                    .quota
+                    .release_part(&self.upload.id, self.reserved);
+            }
         }
-        if self.name == DATA {
+        if is_in_slot {
             let mut slots = self.upload.lock();
             slots.writing -= 1;
             if !self.is_finished {
                 slots.taken.remove(&self.number);
             }
-        } else if !self.is_finished {
-            let _ = unlink(&self.upload.folder, self.name.as_bytes(), AtFlags::empty());
         }
+    }
+}
+
+/// Gives bytes of a file back to the disk. The file keeps its length.
+fn free_range(file: &File, offset: u64, len: u64) -> Result<(), Errno> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match len {
+        0 => Ok(()),
+        _ => rustix::fs::fallocate(file, flags, offset, len),
     }
 }
 
@@ -324,7 +390,7 @@ impl StoredUploads {
     /// An upload that is open, or that `open` opens.
     ///
     /// # Errors
-    /// Those of `open`.
+    /// Those of `open`; [`StoreError::Busy`].
     pub(super) fn find_or_open(
         &self,
         id: &str,
@@ -334,6 +400,12 @@ impl StoredUploads {
         if let Some(known) = all.get_mut(id) {
             known.is_recent = true;
             return Ok(Arc::clone(&known.upload));
+        }
+        if all.len() >= MAX_OPEN {
+            all.retain(|_, open| Arc::strong_count(&open.upload) > 1);
+        }
+        if all.len() >= MAX_OPEN {
+            return Err(StoreError::Busy("too many uploads are in use"));
         }
         let upload = Arc::new(open()?);
         let entry = OpenUpload {

@@ -18,16 +18,18 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use haul_plan::may_be_planted;
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::StoreError;
+use super::flush;
 use super::root::{OpenScope, StoreRoot, unlink};
 use super::upload_folders::remove_ended;
 use crate::{ObjectKey, RESERVED_NAME, RESERVED_PREFIX};
@@ -182,6 +184,7 @@ impl OpenTemporaryFolder {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(root.top(), RESERVED_NAME, flags, Mode::empty())?;
+        refuse_planted(&folder, root.top())?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let own = Mode::RUSR | Mode::WUSR;
         let lock = File::from(rustix::fs::openat(&folder, "lock", flags, own)?);
@@ -243,9 +246,23 @@ impl OpenTemporaryFolder {
         let list = rustix::fs::openat(&*self.folder, "strays", flags, Mode::RUSR | Mode::WUSR)?;
         let mut list = File::from(list);
         list.write_all(format!("{}\n", folder.escaped()).as_bytes())?;
-        list.sync_data()?;
+        flush::fdatasync(&list)?;
         strays.insert(folder);
         Ok(())
+    }
+}
+
+/// Refuses a folder for temporary files that another user may have planted: he would own what is stored.
+fn refuse_planted(folder: &OwnedFd, root: &OwnedFd) -> Result<(), StoreError> {
+    let (folder, root) = (rustix::fs::fstat(folder)?, rustix::fs::fstat(root)?);
+    let user = rustix::process::geteuid().as_raw();
+    match may_be_planted(folder.st_uid, user, root.st_uid, root.st_mode) {
+        true => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "the folder .haul in it belongs to another user, and others may write there: remove it, or serve another folder",
+        )
+        .into()),
+        false => Ok(()),
     }
 }
 
@@ -307,7 +324,7 @@ impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if !self.name.is_empty()
             && let Err(error) = unlink(&*self.folder, self.name.as_bytes(), AtFlags::empty())
-            && error.kind() != std::io::ErrorKind::NotFound
+            && error.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(%error, name = self.name, "a temporary file could not be removed");
         }
@@ -333,7 +350,7 @@ pub(super) fn remove_leftovers(root: &StoreRoot, room: &OwnedFd) -> Result<usize
         return Ok(removed);
     };
     let mut all_done = true;
-    for line in std::io::BufRead::lines(std::io::BufReader::new(File::from(strays))) {
+    for line in io::BufRead::lines(io::BufReader::new(File::from(strays))) {
         let Ok(line) = line else { break };
         // The line was cut off, or the folder is gone or not mounted now.
         let Ok(path) = ObjectKey::parse(&line) else {

@@ -1,6 +1,7 @@
 //! Tests of the store through its public functions.
 
 mod attributes;
+mod durability;
 mod folders;
 mod parts;
 mod quota;
@@ -369,4 +370,29 @@ fn small_files_in_memory_are_deleted_without_waiting() {
 
 fn put_file(root: &Path, path: &str) {
     fs::write(root.join(path), "x").expect("a file");
+}
+
+#[test]
+fn a_temporary_folder_that_another_user_planted_is_refused() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+
+    let folder = tempfile::tempdir().expect("a directory");
+    let planted = folder.path().join(".haul");
+    fs::create_dir(&planted).expect("a directory");
+    if chown(&planted, Some(12_345), None).is_err() {
+        // Only root may give folders away.
+        return;
+    }
+    let options = || FileStoreOptions {
+        writable: true,
+        ..FileStoreOptions::default()
+    };
+    let set_mode = |mode| {
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).expect("permissions");
+    };
+    set_mode(0o1777);
+    let refused = FileStore::open(folder.path(), options()).map(drop);
+    assert!(matches!(refused, Err(StoreError::Io(_))), "{refused:?}");
+    set_mode(0o755);
+    assert!(FileStore::open(folder.path(), options()).is_ok());
 }

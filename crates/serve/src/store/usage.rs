@@ -1,7 +1,7 @@
 //! Counts the bytes of all files in a tree, once for each name.
 //!
 //! Leaves out the store's temporary folder and the temporary files of uploads: those count as
-//! reserved bytes.
+//! reserved bytes. What is stored with objects, and has files of its own there, counts.
 //!
 //! # Recounts
 //!
@@ -20,9 +20,10 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use tokio::time::Instant;
 
+use super::attribute_records;
 use super::quota::{RecountStart, StorageQuota};
 use super::root::StoreRoot;
-use crate::key::is_reserved;
+use crate::key::{RESERVED_NAME, is_reserved};
 
 /// Maximum depth of folders: each level holds a descriptor open.
 const MAX_DEPTH: usize = 256;
@@ -73,7 +74,11 @@ impl UsageWalk {
                 Some(Ok(entry)) => {
                     let name = entry.file_name();
                     let is_self = matches!(name.to_bytes(), b"." | b"..");
-                    if !is_self && !is_reserved(depth == 1, name.to_bytes()) {
+                    if depth == 1 && name.to_bytes() == RESERVED_NAME.as_bytes() {
+                        let records = format!("{RESERVED_NAME}/{}", attribute_records::FOLDER);
+                        let records = open(dir, records);
+                        self.open_folders.extend(records);
+                    } else if !is_self && !is_reserved(depth == 1, name.to_bytes()) {
                         let (more, folder) = look_up(dir, name);
                         self.bytes = self.bytes.saturating_add(more);
                         self.open_folders
@@ -106,7 +111,7 @@ fn look_up(dir: &Dir, name: &CStr) -> (u64, Option<Dir>) {
     }
 }
 
-fn open(dir: &Dir, name: &CStr) -> Option<Dir> {
+fn open(dir: &Dir, name: impl rustix::path::Arg) -> Option<Dir> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(dir.fd().ok()?, name, flags, Mode::empty()).ok()?;
     Dir::new(opened).ok()

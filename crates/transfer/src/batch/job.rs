@@ -191,10 +191,11 @@ impl BatchJob {
         true
     }
 
-    /// What the response must be: the expectation for all jobs, and the size from the list.
+    /// What the response must be: the expectation for all jobs, and the size and the version from the list.
     pub(super) fn content_expectation(&self, all: &ContentExpectation) -> ContentExpectation {
         ContentExpectation {
             exact_length: self.download.expected_size.or(all.exact_length),
+            listed: self.listed.clone(),
             ..all.clone()
         }
     }

@@ -24,6 +24,9 @@ pub struct BatchOptions {
     pub error_limit: Option<ErrorLimit>,
     /// Checksums to compute for each file, without a digest, beside those of its entry.
     pub checksums: Vec<Checksum>,
+    /// Whether files are written behind links to folders below the directory. Otherwise their jobs fail: whoever put such a link there may
+    /// lead them anywhere.
+    pub follows_links: bool,
     /// Whether rows of all jobs are published as events, or only those of failed jobs.
     pub report_every_row: bool,
     /// Whether the published row of an entry that repeats another one has the result of that one, which is kept for it on the disk. Otherwise,
@@ -55,6 +58,7 @@ impl Default for BatchOptions {
             directory: PathBuf::new(),
             dispatch: JobDispatcherOptions::default(),
             layout: PathLayout::default(),
+            follows_links: false,
             error_limit: None,
             has_one_bucket: false,
             checksums: Vec::new(),

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::PartialStorage;
 use super::paths::sync_directory;
+use super::planted_file::refuse_planted;
 use super::positioned_io::{read_some_at, write_all_at};
 
 /// A file under a temporary name, locked against other processes until this value is dropped (row B5).
@@ -27,10 +28,12 @@ impl PartialFile {
     /// Opens or creates the file and takes its lock.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when another process has the lock; else the error of the system.
+    /// [`io::ErrorKind::WouldBlock`] when another process has the lock; [`io::ErrorKind::PermissionDenied`] when another user may have
+    /// planted the file; else the error of the system.
     pub fn open(path: &Path) -> io::Result<Self> {
         loop {
             let file = open_options().open(path)?;
+            refuse_planted(&file, path)?;
             lock(&file)?;
             // The process that had the lock may have renamed or removed the file between our open and our lock: then our
             // file has no name any more, and we open again.

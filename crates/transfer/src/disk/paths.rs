@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::planted_file::is_planted_link;
+
 /// The longest file name, in bytes (`NAME_MAX` on Linux, macOS and Windows alike).
 const NAME_MAX: usize = 255;
 
@@ -34,6 +36,8 @@ impl DownloadPaths {
         // The kernel follows as many.
         for _ in 0..40 {
             match std::fs::read_link(&at) {
+                // The kernel may be set up not to follow it (`fs.protected_symlinks`); haul resolves links itself.
+                Ok(_) if is_planted_link(&at) => return Self::new(at),
                 Ok(to) => at = at.parent().unwrap_or_else(|| Path::new("")).join(to),
                 Err(_) => return Self::new(at),
             }
@@ -132,6 +136,14 @@ pub(crate) fn or_current_directory(directory: &Path) -> &Path {
     match directory.as_os_str().is_empty() {
         true => Path::new("."),
         false => directory,
+    }
+}
+
+/// Removes a file that may be gone already.
+pub(crate) fn remove_if_exists(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 

@@ -8,7 +8,6 @@ use haul_plan::{
     UnexpectedContent, expected_digests,
 };
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
 use url::Url;
 
 use super::expected_digests::ExpectedDigests;
@@ -122,8 +121,8 @@ impl<'a> FileExpectations<'a> {
             ResponseContent::Empty { .. } => Some(0),
             ResponseContent::NotModified => return Ok(()),
         };
-        let media_type = first.response.headers.get(CONTENT_TYPE);
-        let checked = self.options.expected_content.check_head(media_type, length);
+        let headers = &first.response.headers;
+        let checked = self.options.expected_content.check_head(headers, length);
         checked.map_err(|source| unexpected(url, Some(first.response.status), source))?;
         let length = first.content.file_length();
         length.map_or(Ok(()), |length| self.check_size(url, length))

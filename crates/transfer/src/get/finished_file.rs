@@ -87,7 +87,7 @@ async fn is_unchanged(
         stored_validators: Some(stored),
         ..FirstRequest::default()
     };
-    let sent = context.unless_stopped(request.send_once(context, sources));
+    let sent = context.unless_stopped(request.send_once(context, sources, None));
     let Ok(FirstRequestOutcome::Response(first)) = sent.await? else {
         return Ok(false);
     };

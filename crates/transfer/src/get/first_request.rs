@@ -2,33 +2,51 @@
 //!
 //! It learns the length, the version and whether ranges work, and costs no round trip of its own.
 
-use std::convert::Infallible;
-use std::future::pending;
 use std::ops::Range;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use http::HeaderMap;
-
-use haul_net::{FetchResponse, RangeByRoundTrip};
+use futures_util::future::join;
+use haul_net::{FetchResponse, RangeByRoundTrip, ResponseObserver};
 use haul_plan::{BytesOnDisk, RangeSet, RequestFailure, ResponseContent, SegmentPlan};
+use tokio::task::JoinSet;
+use url::Url;
 
 use super::attempt_error::AttemptError;
+use super::connections_ahead::ConnectionsAhead;
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
 use super::host_limits::HostPermit;
 use super::partial_download::ResumedDownload;
-use super::request::{check_robots_tag, conditions, send};
+use super::request::{check_robots_tag, check_total, conditions, send};
 use super::source_recovery::recover;
 use crate::disk::StoredValidators;
 use crate::error::GetError;
-use crate::options::ConnectionCount;
 
 /// A first response that a strategy can begin with. Its body is not read yet.
 #[derive(Debug)]
 pub(super) struct FirstResponse {
     pub(super) response: FetchResponse,
     pub(super) content: ResponseContent,
+    /// The tasks that make the job's other connections. Dropped, they give up.
+    pub(super) connecting: JoinSet<()>,
+}
+
+impl FirstResponse {
+    pub(super) fn new(response: FetchResponse, content: ResponseContent) -> Self {
+        Self {
+            response,
+            content,
+            connecting: JoinSet::new(),
+        }
+    }
+
+    /// Whether other responses bring what this one does not.
+    fn needs_others(&self) -> bool {
+        match &self.content {
+            ResponseContent::Part { range, total, .. } => range.end < *total,
+            _ => false,
+        }
+    }
 }
 
 /// What the first request brought.
@@ -54,7 +72,8 @@ pub(super) struct FirstRequest<'a> {
 }
 
 impl FirstRequest<'_> {
-    /// Sends requests until a usable response comes. The next source has its turn when one fails.
+    /// Sends requests until a usable response comes. The next source has its turn when one fails. Connections for the requests that may
+    /// follow are made meanwhile.
     ///
     /// # Errors
     /// The error of the request that ends the job; [`GetError::Interrupted`].
@@ -63,9 +82,41 @@ impl FirstRequest<'_> {
         context: &JobContext<'_>,
         sources: &mut DownloadSources,
     ) -> Result<FirstRequestOutcome, GetError> {
+        let ahead = ConnectionsAhead::new(context, sources, self.may_need_others(context, sources));
+        let on_begun = |url: &Url, round_trip| ahead.on_response_begun(url, round_trip);
+        let sending = self.send_until_usable(context, sources, ResponseObserver(&on_begun));
+        // In this order: a request that has not begun to connect would wait for one of the others.
+        let (outcome, ()) = join(sending, async { ahead.on_request_sent() }).await;
+        let mut outcome = outcome?;
+        if let FirstRequestOutcome::Response(first) = &mut outcome
+            && first.needs_others()
+        {
+            first.connecting = ahead.into_tasks();
+        }
+        Ok(outcome)
+    }
+
+    /// Whether another request may have to follow.
+    fn may_need_others(&self, context: &JobContext<'_>, sources: &DownloadSources) -> bool {
+        let brings_rest = |resumed: &ResumedDownload| {
+            let range = first_range(context, sources, Some(resumed), Duration::ZERO);
+            resumed.header.length - resumed.done.total_bytes() <= range.end - range.start
+        };
+        !self.asks_for_all
+            && self.stored_validators.is_none()
+            && sources.current().may_send_range
+            && !self.resumed.is_some_and(brings_rest)
+    }
+
+    async fn send_until_usable(
+        &self,
+        context: &JobContext<'_>,
+        sources: &mut DownloadSources,
+        on_begun: ResponseObserver<'_>,
+    ) -> Result<FirstRequestOutcome, GetError> {
         loop {
-            let sent = context.unless_stopped(self.send_once(context, sources));
-            match sent.await? {
+            let sent = self.send_once(context, sources, Some(on_begun));
+            match context.unless_stopped(sent).await? {
                 Ok(outcome) => {
                     let source = sources.current_number();
                     sources.recovery.on_usable_response(source);
@@ -76,16 +127,12 @@ impl FirstRequest<'_> {
         }
     }
 
-    /// Whether no other request may follow: the file may be there already.
-    fn may_be_last(&self) -> bool {
-        self.stored_validators.is_some() || self.resumed.is_some_and(ResumedDownload::is_whole)
-    }
-
-    /// Sends one request.
+    /// Sends one request. `on_begun` learns early that a large response has begun.
     pub(super) async fn send_once(
         &self,
         context: &JobContext<'_>,
         sources: &DownloadSources,
+        on_begun: Option<ResponseObserver<'_>>,
     ) -> Result<FirstRequestOutcome, Box<AttemptError>> {
         let source = sources.current();
         // Another host's validators say nothing about this source.
@@ -108,6 +155,7 @@ impl FirstRequest<'_> {
         let mut request = source.request(range, &context.job.headers);
         request.range_by_round_trip =
             (source.may_send_range).then_some(RangeByRoundTrip(&choose_range));
+        request.on_response_begun = on_begun;
         request.is_replaceable = sources.recovery.sources().live_count() > 1;
         if let Some(stored) = self.stored_validators {
             request.headers = conditions(stored);
@@ -116,9 +164,10 @@ impl FirstRequest<'_> {
         let if_range = source.may_send_if_range;
         match send(client, request, on_disk, if_range).await {
             Ok((response, content)) => {
+                check_total(&response, &content, &source.location)?;
                 let policy = context.options().robots_tag;
                 check_robots_tag(policy, &response, &source.location)?;
-                let first = FirstResponse { response, content };
+                let first = FirstResponse::new(response, content);
                 Ok(FirstRequestOutcome::Response(Box::new(first)))
             }
             Err(error) if on_disk.joined().is_some() && is_other_version(&error) => {
@@ -146,6 +195,7 @@ fn first_range(
 ) -> Range<u64> {
     let connections = sources.max_connections(context.options().connections.max());
     let options = context.engine.segment_options(connections);
+    let has_tls = sources.current().location.scheme() == "https";
     match resumed {
         // Only the origin's word is missing that this is still its version: one byte brings that.
         Some(resumed) if resumed.is_whole() => {
@@ -157,38 +207,9 @@ fn first_range(
             &resumed.done,
             Some(resumed.header.length),
             round_trip,
+            has_tls,
         ),
-        None => SegmentPlan::first_range(&options, &RangeSet::new(), None, round_trip),
-    }
-}
-
-/// Makes the other connections while the first request is on its way, if the user asks for a number of them, and the response may be one of
-/// several. A connection that fails is made when it is needed. Never ready: the connections are kept idle for the requests that follow the first response.
-pub(super) fn connect_ahead(
-    context: &JobContext<'_>,
-    sources: &DownloadSources,
-    request: &FirstRequest<'_>,
-) -> impl Future<Output = Infallible> + use<> {
-    let (client, source) = (context.engine.client.clone(), sources.current().clone());
-    let others = match context.options().connections {
-        ConnectionCount::Fixed(number) if source.may_send_range && !request.may_be_last() => {
-            number.saturating_sub(1)
-        }
-        _ => 0,
-    };
-    async move {
-        let headers = HeaderMap::new();
-        let request = source.request(None, &headers);
-        let connecting = (0..others).filter_map(|_| {
-            let permit = source.host.try_acquire()?;
-            let connecting = client.connect_ahead(&request);
-            Some(async move {
-                let _ = connecting.await;
-                drop(permit);
-            })
-        });
-        join_all(connecting).await;
-        pending().await
+        None => SegmentPlan::first_range(&options, &RangeSet::new(), None, round_trip, has_tls),
     }
 }
 

@@ -10,6 +10,7 @@
 mod attempt_error;
 mod checkpoint;
 mod completion;
+mod connections_ahead;
 mod content_decoder;
 mod context;
 mod decode_pipe;

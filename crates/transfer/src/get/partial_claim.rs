@@ -199,7 +199,11 @@ pub(super) async fn check_beginning(
     let Some(replaced) = replaced else {
         return Ok(Some(first));
     };
-    let FirstResponse { response, content } = first;
+    let FirstResponse {
+        response,
+        content,
+        connecting,
+    } = first;
     let location = Arc::clone(&sources.current().location);
     let waiting = context.meter.waiting();
     let peeked = context.unless_stopped(response.peek(PEEKED_BYTES)).await?;
@@ -208,7 +212,11 @@ pub(super) async fn check_beginning(
         Ok((response, found)) => {
             let found_type = media_type(&response.headers);
             if !replaced.is_error_page(&content, found_type.as_deref(), &found) {
-                return Ok(Some(FirstResponse { response, content }));
+                return Ok(Some(FirstResponse {
+                    response,
+                    content,
+                    connecting,
+                }));
             }
             AttemptError::error_page(&response, &found, &location)
         }

@@ -13,7 +13,9 @@ use haul_plan::{RangeSet, ResponseContent};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::disk::{DownloadPaths, FilePermissions, PartialFile, PartialStorage, blocking};
+use crate::disk::{
+    DownloadPaths, FilePermissions, PartialFile, PartialStorage, blocking, remove_if_exists,
+};
 use crate::error::GetError;
 use crate::journal::{
     Journal, JournalHeader, ResumableDownload, SavedRangesCheck, UnusableJournal, is_journal,
@@ -361,13 +363,6 @@ fn check_paths(paths: &DownloadPaths) -> Result<(), GetError> {
 /// Whether a path is a regular file, and not a link to one.
 fn is_regular_file(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_file())
-}
-
-fn remove_if_exists(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
 
 #[cfg(test)]

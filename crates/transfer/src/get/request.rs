@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use haul_net::{Client, FetchRequest, FetchResponse};
 use haul_plan::{
-    BytesOnDisk, MAX_RESPONSE_TEXT, RequestedContent, ResponseContent, RobotsTagPolicy,
-    classify_response,
+    BytesOnDisk, MAX_RESPONSE_TEXT, RequestFailure, RequestedContent, ResponseContent,
+    RobotsTagPolicy, UnusableResponse, classify_response,
 };
 use http::StatusCode;
 use http::header::{HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
@@ -63,6 +63,20 @@ pub(crate) async fn send(
             Err(error)
         }
     }
+}
+
+/// Refuses a first response that may be a part of a longer file, whatever its total says. S3 says what is true.
+pub(super) fn check_total(
+    response: &FetchResponse,
+    content: &ResponseContent,
+    url: &Url,
+) -> Result<(), Box<AttemptError>> {
+    let requested = response.requested_range.as_ref();
+    if url.scheme() == "s3" || !requested.is_some_and(|range| content.has_doubtful_total(range)) {
+        return Ok(());
+    }
+    let failure = RequestFailure::Unusable(UnusableResponse::DoubtfulTotal);
+    Err(AttemptError::response(failure, response, url))
 }
 
 /// Refuses a response by which the origin forbids the use of the file. To be called for the first response of each source,

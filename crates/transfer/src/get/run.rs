@@ -19,8 +19,7 @@ use super::download_sources::DownloadSources;
 use super::expectations::FileExpectations;
 use super::finished_file::finish_existing;
 use super::first_request::{
-    FirstRequest, FirstRequestOutcome, FirstResponse, connect_ahead, first_permit,
-    permit_of_responder,
+    FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, permit_of_responder,
 };
 use super::host_limits::HostPermit;
 use super::mirror_discovery::discover;
@@ -291,13 +290,7 @@ impl<'a> DownloadRun<'a> {
             stored_validators: stored.as_ref(),
             ..FirstRequest::default()
         };
-        let connecting = connect_ahead(self.context, &self.sources, &request);
-        let sending = request.send(self.context, &mut self.sources);
-        let outcome = tokio::select! {
-            biased;
-            outcome = sending => outcome?,
-            never = connecting => match never {},
-        };
+        let outcome = request.send(self.context, &mut self.sources).await?;
         Ok((outcome, permit))
     }
 
@@ -305,11 +298,15 @@ impl<'a> DownloadRun<'a> {
     async fn run_strategy(
         &mut self,
         first: FirstResponse,
-        claim: PartialClaim,
+        mut claim: PartialClaim,
         permit: HostPermit,
     ) -> Result<StrategyOutcome, GetError> {
         let part = self.first_part(&first.content);
-        let FirstResponse { response, content } = first;
+        let FirstResponse {
+            response,
+            content,
+            connecting: _connecting,
+        } = first;
         let (context, expectations) = (self.context, &self.expectations);
         let (sources, totals) = (&mut self.sources, &mut self.totals);
         let may_join = || expectations.may_join(&claim.version, &claim.digests);
@@ -330,6 +327,8 @@ impl<'a> DownloadRun<'a> {
             ResponseContent::NotModified => unreachable!("it has no bytes for a strategy"),
             ResponseContent::Empty { .. } => {
                 response.discard().await;
+                // An attempt before this one may have left bytes of another version.
+                claim.partial.clear()?;
                 report_destination(context, &claim, Some(0)).await;
                 return Ok(StrategyOutcome::Complete(Box::new(DownloadedFile {
                     claim,

@@ -20,7 +20,6 @@ use haul_plan::{
     ResponseContent, SegmentPlan, UnusableResponse, begins_other_document,
 };
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use url::Url;
@@ -35,7 +34,7 @@ use super::first_request::FirstResponse;
 use super::gathered_chunks::GatheredChunks;
 use super::host_limits::{HostConnections, HostPermit, RequestPermit};
 use super::page_check::PageCheck;
-use super::request::{check_robots_tag, conditions, send};
+use super::request::{check_robots_tag, check_total, conditions, send};
 use crate::disk::{StoredValidators, UnnamedFile, blocking, directory_of, file_beginning};
 use crate::options::DownloadJob;
 
@@ -236,7 +235,7 @@ impl SingleResponseFetch<'_> {
             self.engine.segment_options(connections)
         };
         let first_range =
-            || SegmentPlan::first_range(&sizes(), &RangeSet::new(), None, Duration::ZERO);
+            || SegmentPlan::first_range(&sizes(), &RangeSet::new(), None, Duration::ZERO, false);
         let request = FetchRequest {
             user_url: credential_url(self.job, self.url),
             range: self.send_range.then(first_range),
@@ -250,7 +249,8 @@ impl SingleResponseFetch<'_> {
         let (response, content) =
             send(&self.engine.client, request, BytesOnDisk::None, false).await?;
         let policy = self.engine.options.robots_tag;
-        if let Err(error) = check_robots_tag(policy, &response, self.url) {
+        let checked = check_robots_tag(policy, &response, self.url);
+        if let Err(error) = checked.and_then(|()| check_total(&response, &content, self.url)) {
             response.discard().await;
             return Err(error);
         }
@@ -283,7 +283,7 @@ impl SingleResponseFetch<'_> {
                 coding: None,
             } if length.is_none_or(|length| length <= max_length) => (version, length),
             content => {
-                let first = FirstResponse { response, content };
+                let first = FirstResponse::new(response, content);
                 let permit = permitted.permit.into_host_permit(&permitted.host).await;
                 let large = HandedOverResponse { first, permit };
                 return Ok(SingleResponseOutcome::Large(Box::new(large)));
@@ -311,8 +311,8 @@ impl SingleResponseFetch<'_> {
             announced: announced_digests(&response, true),
             ..ExpectedDigests::of_user(&self.job.checksums)
         };
-        let media_type = response.headers.get(CONTENT_TYPE);
-        if let Err(unexpected) = self.expected_content.check_head(media_type, length) {
+        let checked = self.expected_content.check_head(&response.headers, length);
+        if let Err(unexpected) = checked {
             let error = AttemptError::unexpected(unexpected, &response, self.url);
             response.discard().await;
             return Err(error);

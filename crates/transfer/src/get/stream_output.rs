@@ -35,7 +35,9 @@ pub(super) async fn download(
     let mut totals = DownloadTotals::default();
     let path = output.path().map(Path::to_owned);
     let (first, _permit) = first_response(context, expectations, sources).await?;
-    let FirstResponse { response, content } = first;
+    let FirstResponse {
+        response, content, ..
+    } = first;
     let digests = expectations.digests(&response, &content);
     let (version, mut start) = stream_start(content);
     let length = start.length;

@@ -5,6 +5,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use crate::disk::{refuse_planted, remove_if_exists};
+
 use super::record::{
     DiscardedRange, FORMAT, JournalHeader, JournalRecord, SavedRange, UnresumableRecord,
 };
@@ -41,11 +43,8 @@ impl Journal {
     }
 
     fn begin(path: &Path, first: &JournalRecord) -> io::Result<Self> {
-        let mut file = options()
-            .write(true)
-            .truncate(true)
-            .create(true)
-            .open(path)?;
+        remove_if_exists(path)?;
+        let mut file = options().write(true).create_new(true).open(path)?;
         file.write_all(first.to_line().as_bytes())?;
         Ok(Self { file })
     }
@@ -56,6 +55,7 @@ impl Journal {
     /// The error of the system.
     pub fn reopen(path: &Path, length: u64) -> io::Result<Self> {
         let mut file = options().write(true).open(path)?;
+        refuse_planted(&file, path)?;
         file.set_len(length)?;
         file.seek(SeekFrom::End(0))?;
         Ok(Self { file })
@@ -102,9 +102,11 @@ impl Journal {
     }
 }
 
-/// Opens an existing journal for reading; a symbolic link is not followed.
+/// Opens an existing journal for reading; a symbolic link is not followed, and what another user may have planted is refused.
 pub(super) fn open_journal(path: &Path) -> io::Result<File> {
-    options().read(true).open(path)
+    let file = options().read(true).open(path)?;
+    refuse_planted(&file, path)?;
+    Ok(file)
 }
 
 /// Readable by its owner only, since the download may be private; never through a symbolic link that someone created.

@@ -79,8 +79,13 @@ impl OpenFile {
         Ok(opened)
     }
 
-    /// A range as the body of a request.
-    pub(super) fn body(self: &Arc<Self>, range: Range<u64>, sent: &SentBytes) -> RequestBody {
+    /// A range as the body of a request, and its SHA-256 if it was computed for a signature.
+    pub(super) fn body(
+        self: &Arc<Self>,
+        range: Range<u64>,
+        sent: &SentBytes,
+        sha256: Option<Vec<u8>>,
+    ) -> RequestBody {
         match &self.content {
             // A body that does not exist has no source.
             _ if range.is_empty() => RequestBody::Empty,
@@ -92,6 +97,7 @@ impl OpenFile {
                 file: Arc::clone(self),
                 range,
                 sent: sent.clone(),
+                sha256,
             })),
         }
     }
@@ -200,6 +206,8 @@ pub(super) struct FilePart {
     pub(super) range: Range<u64>,
     /// Counts the bytes that were handed over.
     pub(super) sent: SentBytes,
+    /// Its SHA-256, if its signature covers that.
+    pub(super) sha256: Option<Vec<u8>>,
 }
 
 /// Counts the bytes of a request that were handed over: of one attempt, and of all that a job and a run send.
@@ -240,6 +248,10 @@ impl BodySource for FilePart {
             at: self.range.start,
             buffers: Arc::default(),
         }))
+    }
+
+    fn sha256(&self) -> Option<&[u8]> {
+        self.sha256.as_deref()
     }
 }
 

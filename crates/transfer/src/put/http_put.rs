@@ -106,7 +106,7 @@ async fn send_file(
     let size = file.snapshot.size;
     let sending = context.send_with_slot(|| {
         context.sent.restart();
-        let body = match file.body(0..size, &context.sent) {
+        let body = match file.body(0..size, &context.sent, None) {
             RequestBody::Source(body) => RequestBody::Source(Arc::new(WaitingBody {
                 body,
                 may_be_sent: may_send_body.clone(),

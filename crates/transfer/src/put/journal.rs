@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use haul_digest::{crc32c, hex};
@@ -210,7 +210,11 @@ impl Drop for UploadJournal {
 /// Opens a journal for reading, and for writing at its end.
 fn open_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true).open(path)
+    options.read(true).append(true).create(true);
+    // The name of a file, its store and the identifier of an upload are nobody else's business.
+    options.mode(0o600);
+    options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    options.open(path)
 }
 
 fn part_record(part: &KnownPart) -> PartRecord {

@@ -21,7 +21,7 @@ use super::file_part::{
 use super::journal::{UploadJournal, UploadRecord};
 use super::multipart_requests::{abort, abort_failed, complete, create};
 use super::options::UploadOutcome;
-use super::single_request::{algorithms, sent_checksums};
+use super::single_request::RangeDigests;
 use super::slots::UploadSlot;
 use crate::disk::blocking;
 
@@ -324,6 +324,7 @@ async fn send_parts(
                                 attempt: Arc::default(),
                                 ..context.sent.clone()
                             },
+                            sha256: None,
                         },
                         number,
                     };
@@ -382,18 +383,19 @@ impl PartSender {
     /// Sends the part in its slot.
     async fn send(mut self, path: &Path, slot: UploadSlot) -> Result<KnownPart, PutError> {
         self.part.sent.slot = Some(Arc::clone(slot.activity()));
-        let (context, part) = (&self.context, &self.part);
         // Read when it is about to be sent: then it is sent from the page cache.
         let computed = blocking(|| {
-            part.file
-                .checksums(part.range.clone(), &algorithms(context))
+            let range = self.part.range.clone();
+            RangeDigests::compute(&self.context, &self.part.file, range)
         });
-        let (crc, others) = computed.map_err(|error| PutError::local("read", path, error))?;
-        let wanted = others
+        let digests = computed.map_err(|error| PutError::local("read", path, error))?;
+        let (crc, checksums) = (digests.crc64nvme, digests.checksums);
+        self.part.sha256 = digests.sha256;
+        let (context, part) = (&self.context, &self.part);
+        let wanted = checksums
             .iter()
             .find(|checksum| Some(checksum.algorithm) == context.state.options.checksum);
         let wanted = wanted.cloned();
-        let checksums = sent_checksums(crc, others);
         let client = &context.state.client;
         let sent = context.send_in_slot(slot, || {
             part.sent.restart();

@@ -1,5 +1,7 @@
 //! A file that is one request: read for its checksum, sent, and compared with what the store says.
 
+use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,21 +43,20 @@ async fn send(
     file: &Arc<OpenFile>,
 ) -> Result<StoredObject, PutError> {
     let range = 0..file.snapshot.size;
-    let algorithms = algorithms(context);
-    let compute = || file.checksums(range.clone(), &algorithms);
+    let compute = || RangeDigests::compute(context, file, range.clone());
     let computed = match file.is_in_memory() {
         true => compute(),
         false => blocking(compute),
     };
-    let (crc, others) = computed.map_err(|error| PutError::local("read", path, error))?;
-    let checksums = sent_checksums(crc, others);
+    let digests = computed.map_err(|error| PutError::local("read", path, error))?;
+    let checksums = digests.checksums;
     let mut headers = context.object_headers(checksums.iter().filter_map(checksum_field));
     headers.extend(context.job.conditions.clone());
     let client = &context.state.client;
     let expected = expected(range.end, checksums);
     let stored = expected.publish(context, None, || {
         context.sent.restart();
-        let body = file.body(range.clone(), &context.sent);
+        let body = file.body(range.clone(), &context.sent, digests.sha256.clone());
         client.put_object(&context.target, body, headers.clone())
     });
     let stored = stored.await?;
@@ -78,6 +79,44 @@ pub(super) fn expected(size: u64, checksums: Vec<Checksum>) -> ExpectedObject {
         size,
         etag: md5.and_then(|md5| Some(haul_digest::hex(md5.digest.as_deref()?))),
         checksums,
+    }
+}
+
+/// The digests of a range of a file that one request sends.
+pub(super) struct RangeDigests {
+    pub(super) crc64nvme: u64,
+    /// Those in fields of the request.
+    pub(super) checksums: Vec<Checksum>,
+    /// The one that its signature covers, where it has to.
+    pub(super) sha256: Option<Vec<u8>>,
+}
+
+impl RangeDigests {
+    /// Reads the range. May wait for the disk.
+    pub(super) fn compute(
+        context: &UploadContext,
+        file: &OpenFile,
+        range: Range<u64>,
+    ) -> io::Result<Self> {
+        let mut algorithms = algorithms(context);
+        // Of bytes in memory the signer computes it itself.
+        let is_signed = context.state.client.signs_bodies() && !file.is_in_memory();
+        let is_extra = is_signed && !algorithms.contains(&DigestAlgorithm::Sha256);
+        if is_extra {
+            algorithms.push(DigestAlgorithm::Sha256);
+        }
+        let (crc64nvme, mut others) = file.checksums(range, &algorithms)?;
+        let is_sha256 = |checksum: &Checksum| checksum.algorithm == DigestAlgorithm::Sha256;
+        let sha256 = others
+            .iter()
+            .find(|checksum| is_signed && is_sha256(checksum));
+        let sha256 = sha256.and_then(|checksum| checksum.digest.clone());
+        others.retain(|checksum| !(is_extra && is_sha256(checksum)));
+        Ok(Self {
+            crc64nvme,
+            checksums: sent_checksums(crc64nvme, others),
+            sha256,
+        })
     }
 }
 

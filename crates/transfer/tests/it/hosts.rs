@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use haul_lab::{
-    Origin, OriginResource, RequestMatcher, ResourceContent, SlowLinkBuilder, faults, within,
-};
+use futures_util::future::join;
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 use haul_net::Client;
 use haul_transfer::{ConnectionCount, DownloadJob, ExistingFilePolicy, JobOutput, TransferEngine};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -56,32 +57,49 @@ async fn download_all(case: &JobCase, urls: Vec<String>) {
     }
 }
 
+/// Gets a request, waits for so many other connections, and sends the response.
+async fn respond(listener: &TcpListener, others: usize, response: &str) {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+    }
+    for _ in 0..others {
+        listener.accept().await.unwrap();
+    }
+    stream.write_all(response.as_bytes()).await.unwrap();
+}
+
+/// The next connection that the listener gets is this one's own.
+async fn assert_no_other(listener: &TcpListener) {
+    let address = listener.local_addr().unwrap();
+    let own = TcpStream::connect(address).await.unwrap();
+    let next = listener.accept().await.unwrap().0;
+    assert_eq!(next.peer_addr().unwrap(), own.local_addr().unwrap());
+}
+
 /// The file is one response. Nobody knows that before it has begun: a user's number of connections is made at once, haul's own is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_connections_of_a_users_number_are_made_while_the_first_response_is_awaited() {
-    for (connections, expected) in [
-        (ConnectionCount::Fixed(4), 4),
-        (ConnectionCount::Auto { max: 4 }, 1),
+    for (connections, others) in [
+        (ConnectionCount::Fixed(4), 3),
+        (ConnectionCount::Auto { max: 4 }, 0),
     ] {
-        let origin = Origin::builder()
-            .resource("/f.bin", OriginResource::new(content()))
-            .latency(Duration::from_millis(100))
-            .start()
-            .await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut case = JobCase::new();
         case.options.connections = connections;
-        case.options.segment_size = None;
         case.client.max_idle_per_host = 4;
-        let link = SlowLinkBuilder::new(origin.address()).start().await;
-        let url = format!("http://{}/f.bin", link.address());
-        case.get(&url).await.outcome();
-        case.assert_file(&content());
-        assert_eq!(link.accepted_connections(), expected, "{connections:?}");
-        // The file is there already, and nothing may have to follow the first response.
+        let url = format!("http://{}/f.bin", listener.local_addr().unwrap());
+        let whole = "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 4\r\n\r\nfile";
+        let first = Box::pin(join(case.get(&url), respond(&listener, others, whole)));
+        within(LIMIT, first).await.0.outcome();
+        assert_no_other(&listener).await;
+        // The file is there already, and nothing may have to follow the response.
         case.options.existing_file = ExistingFilePolicy::Update;
-        case.get(&url).await.outcome();
-        assert_eq!(link.accepted_connections(), expected + 1);
-        assert_eq!(origin.requests().len(), 2);
+        let unmodified = "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n";
+        let second = Box::pin(join(case.get(&url), respond(&listener, 0, unmodified)));
+        within(LIMIT, second).await.0.outcome();
+        assert_no_other(&listener).await;
     }
 }
 

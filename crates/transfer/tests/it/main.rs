@@ -8,6 +8,8 @@
 
 mod batch;
 mod body_channel;
+mod drawn_origins;
+mod drawn_ways;
 mod faulty_disk;
 mod harness;
 mod hosts;

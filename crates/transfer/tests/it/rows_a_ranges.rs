@@ -54,6 +54,31 @@ async fn a2_an_origin_without_ranges_gives_the_file_over_one_connection() {
     assert_eq!((origin.requests().len(), origin.connection_count()), (1, 1));
 }
 
+/// XRootD said so: a file ended where the first request did.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a2_an_origin_whose_total_is_the_length_of_the_part_gives_the_whole_file() {
+    let lying = faults::content_range_from(|range, _| {
+        let length = range.end - range.start;
+        format!("bytes {}-{}/{length}", range.start, range.end - 1)
+    });
+    let case = JobCase::new();
+    let origin = OriginResource::new(content()).rule(RequestMatcher::always(), lying);
+    let (run, _) = case.run(origin).await;
+    run.outcome();
+    case.assert_file(&content());
+}
+
+/// A file that does end there is fetched by another request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a2_a_file_that_ends_where_the_first_request_does_is_whole() {
+    let case = JobCase::new();
+    let content = ResourceContent::random(1, case.options.segment_size.unwrap());
+    let (run, origin) = case.run(OriginResource::new(content.clone())).await;
+    run.outcome();
+    case.assert_file(&content);
+    assert_eq!(origin.requests().len(), 2);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a3_some_responses_that_ignore_ranges_cause_retries_and_no_wrong_byte() {
     let case = JobCase::new();
@@ -398,9 +423,11 @@ async fn a14_files_of_zero_and_one_byte_and_about_a_segment_are_complete() {
         let (run, origin) = case.run(OriginResource::new(content.clone())).await;
         assert_eq!(run.outcome().bytes, length);
         case.assert_file(&content);
+        // Whether a file that ends with the first request has more, another one tells.
+        let again = u64::from(length == segment);
         assert_eq!(
             origin.requests().len() as u64,
-            length.div_ceil(segment).max(1),
+            length.div_ceil(segment).max(1) + again,
             "length {length}"
         );
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use haul_lab::http2::{Http2Origin, Http2Settings, StreamAction, alpn_server_config};
 use haul_lab::{
     CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
-    SlowLink, SlowLinkBuilder, StreamCut,
+    SlowLink, SlowLinkBuilder, StreamCut, faults,
 };
 use haul_net::ProxyRules;
 use haul_plan::{HttpVersionChoice, RetryOptions};
@@ -222,7 +222,7 @@ async fn a33_an_origin_that_cuts_every_response_to_a_third_delivers_the_file_wit
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a17_a_retry_after_of_an_hour_ends_the_job_at_once() {
-    let busy = || haul_lab::faults::status_with_header(503, "Retry-After", "3600".into());
+    let busy = || faults::status_with_header(503, "Retry-After", "3600".into());
     let resource = OriginResource::new(content()).rule(RequestMatcher::always(), busy());
     let case = JobCase::new();
     let (run, origin) = case.run(resource).await;
@@ -233,4 +233,22 @@ async fn a17_a_retry_after_of_an_hour_ends_the_job_at_once() {
         "{text}"
     );
     assert_eq!(origin.requests().len(), 1);
+}
+
+/// Bytes of the version before are not left in it, whether they came in order or in parts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a5_a_resource_that_has_become_empty_is_an_empty_file() {
+    for sends_parts in [true, false] {
+        let emptied = OriginResource::new(ResourceContent::fixed(&b""[..])).etag("\"v2\"");
+        let mut resource = OriginResource::new(content())
+            .rule(RequestMatcher::first(1), faults::close_after(100_000));
+        if !sends_parts {
+            resource = resource.rule(RequestMatcher::always(), faults::ignore_range);
+        }
+        let resource = resource.rule(RequestMatcher::after_first(1), faults::serve_other(emptied));
+        let case = JobCase::new();
+        let (run, _origin) = case.run(resource).await;
+        run.outcome();
+        case.assert_file(&ResourceContent::fixed(&b""[..]));
+    }
 }

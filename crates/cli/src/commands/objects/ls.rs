@@ -1,6 +1,6 @@
 //! `haul ls`.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 
 use haul_plan::KeyPattern;
 use haul_s3::{ListedObject, ObjectListRequest, S3Address};
@@ -11,7 +11,7 @@ use super::{StoreSession, report};
 use crate::args::LsArgs;
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
-use crate::output;
+use crate::output::{self, result_text};
 use crate::progress::bytes_text;
 use crate::report::etag_value;
 
@@ -106,12 +106,12 @@ impl<'a> ListPrinter<'a> {
                 let object = json!({
                     "url": S3Address::new(&*bucket.name, "").to_string(), "bucket": bucket.name, "created": bucket.created,
                 });
-                writeln!(self.out, "{object}")?;
+                writeln!(self.out, "{}", result_text(&object.to_string()))?;
             } else if self.is_long() {
                 let created = date(&bucket.created);
-                writeln!(self.out, "{created}  {}", printed_name(&bucket.name))?;
+                writeln!(self.out, "{created}  {}", result_text(&bucket.name))?;
             } else {
-                writeln!(self.out, "{}", printed_name(&bucket.name))?;
+                writeln!(self.out, "{}", result_text(&bucket.name))?;
             }
         }
         Ok(true)
@@ -130,9 +130,9 @@ impl<'a> ListPrinter<'a> {
                 let object = json!({
                     "url": prefix.with_key(&*upload.key).to_string(), "key": upload.key, "upload_id": upload.upload_id, "initiated": upload.initiated,
                 });
-                writeln!(self.out, "{object}")?;
+                writeln!(self.out, "{}", result_text(&object.to_string()))?;
             } else {
-                let (initiated, key) = (date(&upload.initiated), printed_name(&upload.key));
+                let (initiated, key) = (date(&upload.initiated), result_text(&upload.key));
                 let id = message::sanitize(&upload.upload_id);
                 writeln!(self.out, "{initiated}  {key}  {id}")?;
             }
@@ -213,9 +213,9 @@ impl<'a> ListPrinter<'a> {
     fn prefix(&mut self, prefix: &str) -> io::Result<()> {
         if self.args.json {
             let object = json!({"url": self.url(prefix), "prefix": prefix});
-            return writeln!(self.out, "{object}");
+            return writeln!(self.out, "{}", result_text(&object.to_string()));
         }
-        let name = printed_name(self.shown(prefix));
+        let name = result_text(self.shown(prefix));
         match self.is_long() {
             true => writeln!(self.out, "{:19}  {:>12}  {name}", "", "folder"),
             false => writeln!(self.out, "{name}"),
@@ -233,9 +233,9 @@ impl<'a> ListPrinter<'a> {
                 "url": self.url(&object.key), "key": object.key, "size": object.size, "etag": etag_value(&object.etag),
                 "last_modified": object.last_modified, "storage_class": object.storage_class,
             });
-            return writeln!(self.out, "{object}");
+            return writeln!(self.out, "{}", result_text(&object.to_string()));
         }
-        let name = printed_name(self.shown(&object.key));
+        let name = result_text(self.shown(&object.key));
         if !self.is_long() {
             return writeln!(self.out, "{name}");
         }
@@ -273,14 +273,6 @@ impl<'a> ListPrinter<'a> {
 
     fn finish(&mut self) -> io::Result<()> {
         self.out.flush()
-    }
-}
-
-/// A name as it is for programs, and without control characters for a terminal.
-fn printed_name(name: &str) -> String {
-    match io::stdout().is_terminal() {
-        true => message::sanitize(name),
-        false => name.to_owned(),
     }
 }
 

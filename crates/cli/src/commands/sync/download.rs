@@ -31,6 +31,8 @@ pub(super) struct SyncDownload<'a> {
     pub(super) prefix: S3Address,
     /// The folder that files go into.
     pub(super) root: std::path::PathBuf,
+    /// Whether links to folders below it are followed.
+    pub(super) follows_links: bool,
     pub(super) run_loop: RunLoop,
     pub(super) events: haul_transfer::TransferEventSender,
 }
@@ -62,6 +64,7 @@ impl SyncDownload<'_> {
                 directory: self.root,
                 dispatch: dispatcher_options(None, None, self.settings.connections()),
                 report_every_row: self.messages.json,
+                follows_links: self.follows_links,
                 has_one_bucket: true,
                 ..BatchOptions::default()
             },

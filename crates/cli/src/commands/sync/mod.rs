@@ -280,6 +280,7 @@ impl SyncRun<'_> {
                     },
                     prefix: prefix.clone(),
                     root: root.clone(),
+                    follows_links: args.follow_links,
                     run_loop,
                     events,
                 };

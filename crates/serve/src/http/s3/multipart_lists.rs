@@ -1,5 +1,6 @@
 //! Lists uploads in parts, and the parts of one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::S3Call;
@@ -11,59 +12,78 @@ use crate::s3::xml::XmlDocument;
 use crate::s3::{
     S3Failure, S3Query, checksum_algorithm_of_name, checksum_element, checksum_type, iso_time,
 };
-use crate::store::StoredUploadInfo;
+use crate::store::{ObjectAttributes, StoredUploadInfo};
 
-/// The identifier of an upload, and what it is of.
-type IdentifiedUpload = (String, StoredUploadInfo);
+/// Uploads and prefixes of keys, by their keys and identifiers. A prefix has no identifier.
+type UploadRows = BTreeMap<(String, String), Option<StoredUploadInfo>>;
 
-/// A page of uploads.
-#[derive(Debug, Default)]
-struct ListedUploads<'a> {
-    uploads: Vec<&'a IdentifiedUpload>,
-    /// Prefixes of keys up to the delimiter.
-    prefixes: Vec<&'a str>,
-    /// The key, or the prefix, and the identifier after which the next page begins.
-    next: Option<(&'a str, &'a str)>,
+/// A page of uploads, chosen among all of a bucket in any order. It holds no more of them than the page has.
+#[derive(Debug)]
+struct UploadPage {
+    /// Maximum rows.
+    max: usize,
+    prefix: String,
+    delimiter: Option<String>,
+    /// The key, or the prefix, and the identifier after which the page begins.
+    after: (String, Option<String>),
+    /// The first rows, and one more than the page has, if there is one.
+    rows: UploadRows,
 }
 
-impl<'a> ListedUploads<'a> {
+impl UploadPage {
     /// The page of at most `max` uploads and prefixes that a query asks for.
-    fn new(all: &'a mut [IdentifiedUpload], query: &S3Query, max: usize) -> Self {
-        all.sort_by(|(id, info), (other_id, other)| (&info.key, id).cmp(&(&other.key, other_id)));
-        let prefix = query.get("prefix").unwrap_or_default();
-        let delimiter = query.get("delimiter").filter(|text| !text.is_empty());
-        let after = query.get("key-marker").unwrap_or_default();
-        let after_id = query.get("upload-id-marker").filter(|id| !id.is_empty());
-        let mut listed = Self::default();
-        let mut last = None;
-        for upload in &*all {
-            let (id, key) = (upload.0.as_str(), upload.1.key.as_str());
-            let Some(rest) = key.strip_prefix(prefix) else {
-                continue;
-            };
-            let is_after = match after_id {
-                _ if after.is_empty() => true,
-                Some(after_id) => (key, id) > (after, after_id),
-                None => key > after,
-            };
-            let end = delimiter.and_then(|delimiter| Some(rest.find(delimiter)? + delimiter.len()));
-            let group = end.map(|end| &key[..prefix.len() + end]);
-            let is_listed = group.is_some()
-                && (group == Some(after) || group == listed.prefixes.last().copied());
-            if !is_after || is_listed {
-                continue;
-            }
-            if listed.uploads.len() + listed.prefixes.len() == max {
-                listed.next = last;
-                break;
-            }
-            match group {
-                Some(group) => listed.prefixes.push(group),
-                None => listed.uploads.push(upload),
-            }
-            last = Some(group.map_or((key, id), |group| (group, "")));
+    fn new(query: &S3Query, max: usize) -> Self {
+        let text = |name| query.get(name).unwrap_or_default().to_owned();
+        let filled = |name| Some(text(name)).filter(|text| !text.is_empty());
+        Self {
+            max,
+            prefix: text("prefix"),
+            delimiter: filled("delimiter"),
+            after: (text("key-marker"), filled("upload-id-marker")),
+            rows: BTreeMap::new(),
         }
-        listed
+    }
+
+    fn add(&mut self, id: String, mut info: StoredUploadInfo) {
+        let key = info.key.as_str();
+        let Some(rest) = key.strip_prefix(self.prefix.as_str()) else {
+            return;
+        };
+        let (after, after_id) = (self.after.0.as_str(), self.after.1.as_deref());
+        let is_after = match after_id {
+            _ if after.is_empty() => true,
+            Some(after_id) => (key, id.as_str()) > (after, after_id),
+            None => key > after,
+        };
+        let delimiter = self.delimiter.as_deref();
+        let end = delimiter.and_then(|delimiter| Some(rest.find(delimiter)? + delimiter.len()));
+        let group = end.map(|end| &key[..self.prefix.len() + end]);
+        // The page before may have ended with the group.
+        if !is_after || group == Some(after) {
+            return;
+        }
+        let (name, row) = match group {
+            Some(group) => ((group.to_owned(), String::new()), None),
+            None => {
+                info.attributes = ObjectAttributes::default();
+                ((info.key.clone(), id), Some(info))
+            }
+        };
+        self.rows.insert(name, row);
+        if self.rows.len() > self.max + 1 {
+            self.rows.pop_last();
+        }
+    }
+
+    /// The rows, and the key or prefix and the identifier after which the next page begins, if there is one.
+    fn finish(mut self) -> (UploadRows, Option<(String, String)>) {
+        let is_truncated = self.rows.len() > self.max;
+        if is_truncated {
+            self.rows.pop_last();
+        }
+        let last = self.rows.last_key_value();
+        let next = last.map(|(name, _)| name.clone()).filter(|_| is_truncated);
+        (self.rows, next)
     }
 }
 
@@ -114,17 +134,23 @@ impl S3Call {
     pub(super) async fn list_multipart_uploads(&self) -> Result<ServeResponse, S3Failure> {
         let (max, encoding) = (self.page_size("max-uploads")?, self.key_encoding()?);
         self.existing_bucket().await?;
-        let store = Arc::clone(&self.server().store);
-        let found = self.server().disk.run(move || store.stored_uploads()).await;
-        let mut uploads = found.map_err(|error| self.part_failure(&error))?;
-        uploads.retain(|(_, info)| info.bucket == self.bucket());
-        let listed = ListedUploads::new(&mut uploads, &self.query, max);
+        let (store, bucket) = (Arc::clone(&self.server().store), self.bucket().to_owned());
+        let mut page = UploadPage::new(&self.query, max);
+        let found = self.server().disk.run(move || {
+            let of_bucket = |id, info: StoredUploadInfo| {
+                if info.bucket == bucket {
+                    page.add(id, info);
+                }
+            };
+            store.for_each_upload(of_bucket).map(|()| page.finish())
+        });
+        let (rows, next) = found.await.map_err(|error| self.part_failure(&error))?;
         let parameter = |name| self.query.get(name).unwrap_or_default();
         let mut document = XmlDocument::new("ListMultipartUploadsResult");
         document.text("Bucket", self.bucket());
         document.key("KeyMarker", parameter("key-marker"), encoding);
         document.text("UploadIdMarker", parameter("upload-id-marker"));
-        if let Some((key, id)) = listed.next {
+        if let Some((key, id)) = &next {
             document.key("NextKeyMarker", key, encoding);
             document.text("NextUploadIdMarker", id);
         }
@@ -134,10 +160,13 @@ impl S3Call {
         }
         document.optional("EncodingType", self.query.get("encoding-type"));
         document.value("MaxUploads", max);
-        document.value("IsTruncated", listed.next.is_some());
-        for (id, info) in listed.uploads {
+        document.value("IsTruncated", next.is_some());
+        let uploads = rows
+            .iter()
+            .filter_map(|(name, info)| Some((name, info.as_ref()?)));
+        for ((key, id), info) in uploads {
             document.open("Upload");
-            document.key("Key", &info.key, encoding);
+            document.key("Key", key, encoding);
             document.text("UploadId", id);
             write_owner(&mut document, "Initiator");
             write_owner(&mut document, "Owner");
@@ -146,7 +175,8 @@ impl S3Call {
             write_upload_checksum(&mut document, info);
             document.close();
         }
-        for prefix in listed.prefixes {
+        let prefixes = rows.iter().filter(|(_, info)| info.is_none());
+        for ((prefix, _), _) in prefixes {
             document.open("CommonPrefixes");
             document.key("Prefix", prefix, encoding);
             document.close();
@@ -167,7 +197,7 @@ fn write_upload_checksum(document: &mut XmlDocument, info: &StoredUploadInfo) {
 mod tests {
     use super::*;
 
-    fn uploads() -> Vec<IdentifiedUpload> {
+    fn uploads() -> Vec<(String, StoredUploadInfo)> {
         let rows = [
             ("b", "2"),
             ("a/x", "1"),
@@ -186,22 +216,28 @@ mod tests {
         rows.into_iter().map(upload).collect()
     }
 
+    fn page(query: &str, max: usize) -> UploadPage {
+        let query = S3Query::parse(Some(query)).expect("a query");
+        let mut page = UploadPage::new(&query, max);
+        for (id, info) in uploads() {
+            page.add(id, info);
+            assert!(page.rows.len() <= max + 1, "no more than a page is held");
+        }
+        page
+    }
+
     /// All pages of a list: keys with identifiers, and prefixes.
     fn all_pages(query: &str, max: usize) -> Vec<String> {
-        let mut uploads = uploads();
         let mut found = Vec::new();
         let mut marker = String::new();
         loop {
-            let query = S3Query::parse(Some(&format!("{query}{marker}"))).expect("a query");
-            let page = ListedUploads::new(&mut uploads, &query, max);
-            assert!(page.uploads.len() + page.prefixes.len() <= max);
-            let keys = page
-                .uploads
-                .iter()
-                .map(|(id, info)| format!("{}:{id}", info.key));
-            found.extend(keys.chain(page.prefixes.iter().map(ToString::to_string)));
-            let Some((key, id)) = page.next else {
-                found.sort();
+            let (rows, next) = page(&format!("{query}{marker}"), max).finish();
+            assert!(rows.len() <= max);
+            found.extend(rows.iter().map(|((key, id), info)| match info {
+                Some(_) => format!("{key}:{id}"),
+                None => key.clone(),
+            }));
+            let Some((key, id)) = next else {
                 return found;
             };
             marker = format!("&key-marker={key}&upload-id-marker={id}");
@@ -219,8 +255,7 @@ mod tests {
             assert_eq!(all_pages("prefix=a/&delimiter=/", max), inside, "{max}");
             assert_eq!(all_pages("key-marker=b", max), ["c/z:4"], "{max}");
         }
-        let (mut uploads, query) = (uploads(), S3Query::default());
-        let none = ListedUploads::new(&mut uploads, &query, 0);
-        assert!(none.uploads.is_empty() && none.next.is_none());
+        let (none, next) = page("uploads", 0).finish();
+        assert!(none.is_empty() && next.is_none());
     }
 }

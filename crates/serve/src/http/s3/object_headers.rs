@@ -34,6 +34,9 @@ const USER_PREFIX: &str = "x-amz-meta-";
 /// Maximum bytes of the user's fields, names without the prefix, and values.
 const MAX_USER_BYTES: usize = 2048;
 
+/// Maximum bytes of all stored fields, names and values. S3 takes headers of 8 KB.
+const MAX_STORED_BYTES: usize = 8192;
+
 /// The attributes that a request's header gives an object: its fields and tags.
 pub(super) fn attributes_of_request(headers: &HeaderMap) -> Result<ObjectAttributes, S3Failure> {
     let mut stored = Vec::new();
@@ -56,10 +59,16 @@ pub(super) fn attributes_of_request(headers: &HeaderMap) -> Result<ObjectAttribu
         }
         stored.push((text.to_owned(), value));
     }
-    if user_bytes > MAX_USER_BYTES {
-        return Err(S3Failure::new(S3ErrorCode::MetadataTooLarge)
-            .element("Size", user_bytes.to_string())
-            .element("MaxSizeAllowed", MAX_USER_BYTES.to_string()));
+    let stored_bytes = stored.iter().map(|(name, value)| name.len() + value.len());
+    for (bytes, limit) in [
+        (user_bytes, MAX_USER_BYTES),
+        (stored_bytes.sum(), MAX_STORED_BYTES),
+    ] {
+        if bytes > limit {
+            return Err(S3Failure::new(S3ErrorCode::MetadataTooLarge)
+                .element("Size", bytes.to_string())
+                .element("MaxSizeAllowed", limit.to_string()));
+        }
     }
     Ok(ObjectAttributes {
         headers: stored,
@@ -221,12 +230,15 @@ mod tests {
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(stored.headers, expected);
         assert_eq!(stored.tags[0], ("k".to_owned(), "a b".to_owned()));
-        let long = "x".repeat(MAX_USER_BYTES);
-        let failure = attributes_of_request(&headers(&[("x-amz-meta-a", &long)]));
-        assert_eq!(
-            failure.expect_err("too large").code,
-            S3ErrorCode::MetadataTooLarge
-        );
+        for (name, most) in [
+            ("x-amz-meta-a", MAX_USER_BYTES),
+            ("cache-control", MAX_STORED_BYTES),
+        ] {
+            let long = "x".repeat(most);
+            let failure = attributes_of_request(&headers(&[(name, &long)]));
+            let code = failure.expect_err("too large").code;
+            assert_eq!(code, S3ErrorCode::MetadataTooLarge);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Responses of S3, and errors of the store as S3's.
 
+use haul_net::is_descriptor_limit;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Method, StatusCode, request};
 
@@ -7,6 +8,7 @@ use super::S3Call;
 use super::body_source::body_failure;
 use super::object_headers::precondition_failed;
 use crate::body::ServeBody;
+use crate::http::browser_protection::{forbid_sniffing, sandbox_active_content};
 use crate::http::error_response::{ServeResponse, empty_response};
 use crate::http::put::UploadError;
 use crate::observe::{BodyRefusal, ConnectionFault};
@@ -49,6 +51,9 @@ impl ResponseContext {
         }
         let host_id = HeaderValue::from_static("haul");
         response.headers_mut().insert(HOST_ID, host_id);
+        // Whoever could store an object has chosen its type, or the one who signed the URL has.
+        forbid_sniffing(response.headers_mut());
+        sandbox_active_content(response.headers_mut());
         response
     }
 
@@ -103,6 +108,14 @@ impl S3Call {
             // A client that repeats the request would only fill the network.
             StoreError::NoSpace | StoreError::OverQuota { .. } => {
                 with(S3ErrorCode::EntityTooLarge, format!("{error}"))
+            }
+            StoreError::Busy(_) => with(S3ErrorCode::ServiceUnavailable, format!("{error}.")),
+            StoreError::TooManyUploads(_) => with(S3ErrorCode::InvalidRequest, format!("{error}.")),
+            StoreError::Io(io) if is_descriptor_limit(io) => {
+                let metrics = &self.server().options.metrics;
+                metrics.count_fault(ConnectionFault::Descriptors);
+                tracing::warn!(bucket = self.bucket(), key = self.key(), %error, "no descriptors left");
+                S3ErrorCode::ServiceUnavailable.into()
             }
             StoreError::ConditionFailed => precondition_failed(&self.headers, ""),
             StoreError::DigestMismatch(_) => S3ErrorCode::BadDigest.into(),

@@ -79,3 +79,41 @@ fn g10_attributes_are_those_of_a_version_alone() {
     let changed = store.set_attributes(&key("/k"), &object, |_| {});
     assert!(matches!(changed, Err(StoreError::NotFound)));
 }
+
+#[test]
+fn d6_attributes_that_are_a_file_count() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let part = |number| ObjectPart {
+        number,
+        len: 1,
+        checksum: Some("c".repeat(44)),
+    };
+    let large = ObjectAttributes {
+        parts: (1..=1000).map(part).collect(),
+        ..ObjectAttributes::default()
+    };
+    // Two of them, and what each file says of itself.
+    let two = 2 * serde_json::to_vec(&large).expect("a record").len() as u64 + 1000;
+    let store = store(folder.path(), |options| options.quota = Some(two));
+    let put = |path| {
+        let mut upload = upload(&store, path, "text").expect("an upload");
+        upload.set_attributes(large.clone());
+        upload.commit(None).map(drop)
+    };
+    put("/b/k").expect("it fits");
+    put("/b/k").expect("in place of the first");
+    put("/b/l").expect("the first is gone");
+    let is_refused = || {
+        let refused = matches!(put("/b/m"), Err(StoreError::OverQuota { .. }));
+        refused && records(folder.path()) == 2
+    };
+    assert!(is_refused());
+    let before = store.quota.begin_recount();
+    let found = usage::folder_bytes(store.root().top());
+    store.quota.finish_recount(before, found);
+    assert!(is_refused(), "a recount finds it");
+    store
+        .delete(&ObjectKey::parse("/b/k").expect("a path"), None)
+        .expect("deleted");
+    put("/b/m").expect("what that gave back");
+}

@@ -140,3 +140,17 @@ fn d2_an_upload_replaces_a_link_and_not_its_target() {
         Err(StoreError::OverQuota { .. })
     ));
 }
+
+/// With `--durability full` the names of new folders are on the disk before an upload or a folder is acknowledged.
+#[test]
+fn d5_what_is_acknowledged_leaves_no_folder_whose_name_is_not_durable() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let full = |options: &mut FileStoreOptions| options.durability = UploadDurability::Full;
+    let store = store(folder.path(), full);
+    let unfinished = upload(&store, "/a/b/f", "one").expect("begun");
+    assert_eq!(store.folders.count_unsynced(), 2);
+    unfinished.commit(None).expect("committed");
+    assert_eq!(store.folders.count_unsynced(), 0);
+    put(&store, "/a/c/d/f", "two").expect("put");
+    assert_eq!(store.folders.count_unsynced(), 0);
+}

@@ -16,7 +16,7 @@ fn info() -> StoredUploadInfo {
     }
 }
 
-fn begin(store: &Arc<FileStore>) -> Arc<StoredUpload> {
+pub(super) fn begin(store: &Arc<FileStore>) -> Arc<StoredUpload> {
     let id = store.begin_parts(&info()).expect("begun");
     store.stored_upload(&id).expect("an upload")
 }
@@ -24,7 +24,7 @@ fn begin(store: &Arc<FileStore>) -> Arc<StoredUpload> {
 /// Bytes of a slot.
 const SLOT: usize = 5 << 20;
 
-fn send(upload: &Arc<StoredUpload>, number: u16, bytes: &[u8]) -> StoredPart {
+pub(super) fn send(upload: &Arc<StoredUpload>, number: u16, bytes: &[u8]) -> StoredPart {
     let mut writer = begin_part(upload, number, bytes.len());
     writer.write(bytes).expect("written");
     writer
@@ -36,7 +36,7 @@ fn begin_part(upload: &Arc<StoredUpload>, number: u16, len: usize) -> PartWriter
     upload.begin_part(number, len as u64).expect("begun")
 }
 
-fn complete(
+pub(super) fn complete(
     store: &Arc<FileStore>,
     upload: &StoredUpload,
     parts: &[StoredPart],
@@ -191,7 +191,13 @@ fn uploads_that_were_beginning_or_ending_are_gone_after_a_restart() {
 #[test]
 fn d6_parts_count_until_their_upload_ends_and_across_restarts() {
     let folder = tempfile::tempdir().expect("a directory");
-    let open = || store(folder.path(), |options| options.quota = Some(12));
+    // What an unfinished upload is of counts, too; one is open at each step.
+    let described = serde_json::to_vec(&info()).expect("a description").len() as u64;
+    let open = || {
+        store(folder.path(), |options| {
+            options.quota = Some(12 + described)
+        })
+    };
     let is_refused = |result: Result<(), StoreError>| {
         assert!(
             matches!(result, Err(StoreError::OverQuota { .. })),
@@ -217,17 +223,73 @@ fn d6_parts_count_until_their_upload_ends_and_across_restarts() {
     is_refused(put(&store, "/f", "123").map(drop));
     // It was not enough for both.
     complete(&store, &upload, &parts).expect("complete");
+    let upload = begin(&store);
     is_refused(put(&store, "/f", "123").map(drop));
     put(&store, "/f", "12").expect("the rest");
     let object = ObjectKey::parse("/b/k").expect("a path");
     store.delete(&object, None).expect("deleted");
-    let upload = begin(&store);
-    let straggler = begin_part(&upload, 1, 10);
+    let mut straggler = begin_part(&upload, 1, 10);
+    put(&store, "/g", "1234567890").expect("an announcement holds nothing");
+    is_refused(straggler.write(b"1"));
+    store
+        .delete(&ObjectKey::parse("/g").expect("a path"), None)
+        .expect("deleted");
+    straggler.write(b"1234567890").expect("written");
     is_refused(put(&store, "/g", "1").map(drop));
     store.abort_parts(&upload).expect("aborted");
     drop(straggler);
+    let _another = begin(&store);
     put(&store, "/g", "1234567890").expect("what the abort gave back");
     is_refused(put(&store, "/h", "1").map(drop));
+}
+
+/// Nobody waits for a completion, which may take as long as copying the object.
+#[test]
+fn an_upload_that_is_being_completed_takes_nothing_more() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let upload = begin(&store);
+    let parts = [send(&upload, 1, b"12345")];
+    let straggler = begin_part(&upload, 2, 2);
+    let straggler = std::cell::Cell::new(Some(straggler));
+    let refuse_all = |_: Option<&FileMetadata>| {
+        let busy = |result: Result<(), StoreError>| matches!(result, Err(StoreError::Busy(_)));
+        let finished = straggler.take().expect("a part");
+        let finished = finished.finish(String::new(), String::new()).map(drop);
+        assert!(busy(finished));
+        assert!(busy(upload.begin_part(3, 1).map(drop)));
+        assert!(busy(store.abort_parts(&upload)));
+        assert!(busy(complete(&store, &upload, &parts).map(drop)));
+        false
+    };
+    let attributes = ObjectAttributes::default();
+    let refused =
+        store.complete_parts(&upload, &key("/b/k"), &parts, attributes, Some(&refuse_all));
+    assert!(matches!(refused, Err(StoreError::ConditionFailed)));
+    // It goes on.
+    complete(&store, &upload, &parts).expect("complete");
+    assert!(matches!(upload.begin_part(3, 1), Err(StoreError::NotFound)));
+}
+
+/// Each open upload holds a descriptor.
+#[test]
+fn only_so_many_uploads_are_open_at_once() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let ids: Vec<_> = (0..257)
+        .map(|_| store.begin_parts(&info()).expect("begun"))
+        .collect();
+    let open = |id: &String| store.stored_upload(id);
+    // Those that nobody uses make room.
+    ids.iter().for_each(|id| drop(open(id).expect("an upload")));
+    let used: Vec<_> = ids[1..]
+        .iter()
+        .map(|id| open(id).expect("an upload"))
+        .collect();
+    assert!(matches!(open(&ids[0]), Err(StoreError::Busy(_))));
+    assert!(open(&ids[1]).is_ok());
+    drop(used);
+    assert!(open(&ids[0]).is_ok());
 }
 
 #[test]

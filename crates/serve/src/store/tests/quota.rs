@@ -1,5 +1,7 @@
 //! The quota of a store, and how it learns of changes by others.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use super::*;
 
 fn with_quota(path: &Path, bytes: u64) -> Arc<FileStore> {
@@ -85,4 +87,26 @@ fn d6_deletions_by_other_programs_are_found_when_the_quota_is_full() {
         put(&store, "/h", "1"),
         Err(StoreError::OverQuota { .. })
     ));
+}
+
+/// Bytes of parts that broke off stayed on the disk, and counted no more.
+#[test]
+fn d6_the_bytes_of_a_part_that_broke_off_are_given_back_to_the_disk_and_the_quota() {
+    const SLOT: usize = 5 << 20;
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = with_quota(folder.path(), 8 << 20);
+    let upload = parts::begin(&store);
+    for number in 1..=5 {
+        let mut part = upload.begin_part(number, SLOT as u64).expect("begun");
+        part.write(&vec![1; SLOT - 1]).expect("it fits each time");
+    }
+    let data = folder.path().join(".haul/multipart");
+    let upload_folder = fs::read_dir(&data).expect("the uploads").next();
+    let data = upload_folder
+        .expect("one")
+        .expect("one")
+        .path()
+        .join("data");
+    let blocks = fs::metadata(data).expect("the slots").blocks();
+    assert!(blocks * 512 < 1 << 20, "{blocks} blocks");
 }

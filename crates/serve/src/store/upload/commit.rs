@@ -8,7 +8,7 @@ use crate::store::created_folders::MAX_ATTEMPTS;
 use crate::store::version::{
     DigestTimestampMark, FileMetadata, FileVersionId, set_modified, store_digest,
 };
-use crate::store::{FileStore, StoreError, UploadDurability, VersionCheck};
+use crate::store::{FileStore, StoreError, UploadDurability, VersionCheck, flush};
 use haul_digest::DigestSet;
 use haul_plan::Checksum;
 
@@ -42,7 +42,10 @@ impl Upload {
                 store_digest(file, &version, digest);
             }
             if let Some(attributes) = &self.attributes {
-                store.records.write(file, &version, attributes)?;
+                let record = store.records.write(file, &version, attributes)?;
+                self.reservation.grow(record).inspect_err(|_| {
+                    store.records.remove(version.inode());
+                })?;
             }
         }
         self.unsynced.release();
@@ -53,9 +56,9 @@ impl Upload {
                 let mount = location.temporary.folder();
                 store.group_sync.sync(mount, file, self.len)?;
             }
-            UploadDurability::File if self.attributes.is_none() => rustix::fs::fdatasync(file)?,
+            UploadDurability::File if self.attributes.is_none() => flush::fdatasync(file)?,
             // The attributes, too.
-            UploadDurability::File | UploadDurability::Full => rustix::fs::fsync(file)?,
+            UploadDurability::File | UploadDurability::Full => flush::fsync(file)?,
         }
         let replaced_bytes = {
             let _lock = store.locks.lock(&self.key);
@@ -124,10 +127,8 @@ impl Upload {
             (false, _) => {
                 let replaced_inode = location.existing_inode(&self.key);
                 let replaced = location.rename_over(&self.key)?;
-                if let Some(inode) = replaced_inode {
-                    self.store.records.remove(inode);
-                }
-                Ok(Some(replaced))
+                let record = replaced_inode.map_or(0, |inode| self.store.records.remove(inode));
+                Ok(Some(replaced + record))
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod directory_cache;
 mod file_owner;
+mod linked_folders;
 mod spill;
 
 use std::io;
@@ -35,10 +36,14 @@ use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, PreviousRuns};
 use crate::options::{ExistingFilePolicy, GetOptions};
 use directory_cache::DirectoryCache;
 use file_owner::FileOwnerLookup;
+use linked_folders::LinkedFolders;
 use spill::SpillFile;
 
 /// Why a job has no file: the folder is on a disk that folds names.
 const SAME_NAME_IN_FOLDER: &str = "the folder takes another file's name for the same, which differs only in the case or form of letters";
+
+/// The same, where another folder would have the file.
+const BEHIND_LINK: &str = "it is a link, and files are not written behind links to folders";
 
 /// The entries of a batch.
 pub type ListEntries = Box<dyn Iterator<Item = Result<ListEntry, BadLine>> + Send>;
@@ -78,6 +83,7 @@ pub(super) struct JobReader {
     /// Jobs of hosts that fill their share of the window.
     spill: SpillFile,
     directory_cache: DirectoryCache,
+    linked_folders: LinkedFolders,
     next_id: u64,
 }
 
@@ -126,6 +132,7 @@ impl JobReader {
             assigned_paths: AssignedPaths::new(),
             spill: SpillFile::new(settings.output_directory()),
             directory_cache: DirectoryCache::default(),
+            linked_folders: LinkedFolders::default(),
             next_id: 0,
             settings,
         }
@@ -335,6 +342,17 @@ impl JobReader {
             return Ok((path.clone(), Some(path)));
         }
         let path = self.assign_path(entry, id)?;
+        let options = &self.settings.options;
+        if self.settings.staging_directory.is_none()
+            && !options.follows_links
+            && let Some(link) = self.linked_folders.find(&options.directory, &path)
+        {
+            let error = GetError::PathOccupied {
+                path: link,
+                reason: BEHIND_LINK,
+            };
+            return Err(failed_outcome(id, entry, path, error).into());
+        }
         let staging_directory = self.settings.staging_directory.as_ref();
         let staging_path = staging_directory.map(|directory| staging_path(directory, &path));
         Ok((path, staging_path))
@@ -379,7 +397,7 @@ impl JobReader {
             PathAssignment::AssignedUnlessFolded(path) => {
                 let path = in_directory(path);
                 match !is_archive && folds_names(&path) {
-                    true => Err(folded_name_outcome(id, entry, path).into()),
+                    true => Err(occupied_outcome(id, entry, path, SAME_NAME_IN_FOLDER).into()),
                     false => Ok(path),
                 }
             }
@@ -397,8 +415,7 @@ impl JobReader {
                     url: Box::new(haul_net::without_credentials(&entry.url)),
                     path: path.clone(),
                 };
-                let job = BatchJob::new(id, entry.clone(), path, None);
-                Err(JobOutcome::failed(&job, error).into())
+                Err(failed_outcome(id, entry, path, error).into())
             }
         }
     }
@@ -519,13 +536,18 @@ fn is_still_there(job: &BatchJob) -> bool {
     job.staging_path.is_some() || job.path.symlink_metadata().is_ok()
 }
 
+/// The outcome of a job that cannot have this path.
+fn failed_outcome(id: u64, entry: &ListEntry, path: PathBuf, error: GetError) -> JobOutcome {
+    JobOutcome::failed(&BatchJob::new(id, entry.clone(), path, None), error)
+}
+
 /// The outcome of a job whose name the folder takes for that of another job (row B10).
-fn folded_name_outcome(id: u64, entry: &ListEntry, path: PathBuf) -> JobOutcome {
+fn occupied_outcome(id: u64, entry: &ListEntry, path: PathBuf, reason: &'static str) -> JobOutcome {
     let error = GetError::PathOccupied {
         path: path.clone(),
-        reason: SAME_NAME_IN_FOLDER,
+        reason,
     };
-    JobOutcome::failed(&BatchJob::new(id, entry.clone(), path, None), error)
+    failed_outcome(id, entry, path, error)
 }
 
 /// The outcome of a job that would replace the manifest.

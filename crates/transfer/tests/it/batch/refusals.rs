@@ -45,8 +45,8 @@ async fn http2_case(
     (case, origin)
 }
 
-/// An origin that refuses the first requests, whichever files they are for.
-async fn busy_origin(files: usize, refusals: usize) -> Origin {
+/// An origin that refuses the first requests after `delay`, whichever files they are for.
+async fn busy_origin(files: usize, refusals: usize, delay: Duration) -> Origin {
     let origin = (0..files).fold(
         (Origin::builder(), Arc::new(AtomicUsize::new(0))),
         |(origin, count), n| {
@@ -55,7 +55,10 @@ async fn busy_origin(files: usize, refusals: usize) -> Origin {
                 counted.fetch_add(1, Ordering::Relaxed) < refusals
             });
             let file = OriginResource::new(small_content(n as u64));
-            let file = file.rule(is_refused, faults::status(503));
+            let file = file.rule(is_refused, move |request, response| {
+                faults::status(503)(request, response);
+                faults::delay_response(delay)(request, response);
+            });
             (origin.resource(&format!("/{n}"), file), count)
         },
     );
@@ -64,7 +67,8 @@ async fn busy_origin(files: usize, refusals: usize) -> Origin {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a46_seven_requests_that_are_refused_at_once_cost_one_short_pause() {
-    let origin = busy_origin(7, 7).await;
+    // All seven requests are under way before the first is refused, also on a busy machine.
+    let origin = busy_origin(7, 7, Duration::from_millis(300)).await;
     let begun = Instant::now();
     let run = case()
         .download((0..7).map(|n| origin.url(&format!("/{n}"))))
@@ -100,7 +104,7 @@ async fn a46_seven_streams_that_are_refused_at_once_cost_one_short_pause() {
 /// Files whose time is over say nothing about their host.
 #[tokio::test(flavor = "multi_thread")]
 async fn a46_a48_files_that_run_out_of_time_do_not_end_the_pauses_of_their_host() {
-    let origin = busy_origin(100, usize::MAX).await;
+    let origin = busy_origin(100, usize::MAX, Duration::ZERO).await;
     let mut case = case();
     case.get.limits.max_time = Some(Duration::from_millis(100));
     case.get.retry.retries = RETRIES;

@@ -1,6 +1,8 @@
-//! Downloads over a long path, with the kernel's own TCP at both ends. `link_faults` has what can happen to the link, `origin_faults`
-//! what an origin can do where all connections open at once. Without TUN devices or namespaces each test says that it was skipped.
+//! Downloads over a long path, with the kernel's own TCP at both ends. `early_connections` has what TLS changes at the beginning,
+//! `link_faults` what can happen to the link, `origin_faults` what an origin can do where all connections open at once. Without TUN
+//! devices or namespaces each test says that it was skipped.
 
+mod early_connections;
 mod link_faults;
 mod origin_faults;
 

@@ -1,6 +1,7 @@
 //! Uploads against a store that fails as a test wants (rows F).
 
 mod addresses;
+mod drawn;
 mod faults;
 mod lists;
 mod resume;
