@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use haul_lab::{CertificateAuthority, ResourceContent};
 use tempfile::TempDir;
 
-use super::program::{ServerProcess, free_ports, start};
+use super::program::{ServerProcess, start};
 
 /// A running nginx.
 pub(crate) struct Nginx {
@@ -22,7 +22,7 @@ impl Nginx {
         let dir = tempfile::tempdir().unwrap();
         // Its workers are another user's when root runs the tests.
         make_readable(&dir);
-        let (root, [plain, tls]) = (dir.path().to_str().unwrap(), free_ports());
+        let (root, [plain, tls]) = (dir.path().to_str().unwrap(), haul_lab::free_ports());
         let authority = CertificateAuthority::new();
         let issued = authority.issue(&["127.0.0.1", "localhost"]);
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();

@@ -1,6 +1,6 @@
 //! A server of Debian's, run by a test: found, started, waited for, ended.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -47,12 +47,6 @@ impl Drop for ServerProcess {
         }
         self.kill();
     }
-}
-
-/// Ports that are free now. All are held until the last is found, so that no two are the same.
-pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    let held = [(); COUNT].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    held.map(|listener| listener.local_addr().unwrap().port())
 }
 
 /// Starts a server and waits until it accepts on a port.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use haul_lab::CertificateAuthority;
 use tempfile::TempDir;
 
-use super::program::{ServerProcess, free_ports, start};
+use super::program::{ServerProcess, start};
 
 /// An address of this machine's that it does not connect to.
 pub(crate) const FORBIDDEN: &str = "127.0.0.66";
@@ -47,7 +47,7 @@ impl Squid {
         let dir = tempfile::tempdir().unwrap();
         // It gives up root's rights, and then must still be able to write here.
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let (root, [port, tls]) = (dir.path().to_str().unwrap(), free_ports());
+        let (root, [port, tls]) = (dir.path().to_str().unwrap(), haul_lab::free_ports());
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         let authority = CertificateAuthority::new();
         let issued = authority.issue(&["127.0.0.1"]);

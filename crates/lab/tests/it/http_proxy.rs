@@ -210,9 +210,7 @@ async fn e5_refusals_have_a_status() {
         .exchange("CONNECT echo.test:7", &[])
         .await;
     assert_eq!((response.status(), response.complete), (403, true));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody = listener.local_addr().unwrap();
-    drop(listener);
+    let nobody = format!("127.0.0.1:{}", haul_lab::free_ports::<1>()[0]);
     for line in [
         format!("CONNECT {nobody}"),
         format!("GET http://{nobody}/x"),

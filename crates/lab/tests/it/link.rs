@@ -1,6 +1,6 @@
 //! The slow link, in front of an origin and of sockets of the test.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, ResourceContent, SlowLink, SlowLinkBuilder, within};
@@ -256,9 +256,8 @@ async fn resets_are_passed_on() {
 
 #[tokio::test]
 async fn an_address_without_a_listener_is_a_reset() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let [port] = haul_lab::free_ports();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let link = SlowLinkBuilder::new(address).start().await;
     assert_eq!(
         RawConnection::to(link.address()).await.rest().await.1,

@@ -1,7 +1,5 @@
 //! Servers that are down, refuse, or drop connections: what is counted, and what the command says.
 
-use std::net::TcpListener;
-
 use haul_bench::results::RoundsEnd;
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 
@@ -150,12 +148,8 @@ async fn another_host_gets_no_more_than_100_requests_a_second() {
     run.output.assert_code(5);
     assert!(!run.output.stderr.contains("at most"), "{:#?}", run.output);
     // This machine may have as many as it takes.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!(
-        "http://localhost:{}/x",
-        listener.local_addr().unwrap().port()
-    );
-    drop(listener);
+    let [port] = haul_lab::free_ports();
+    let url = format!("http://localhost:{port}/x");
     let run = quirks(&haul, &url).await;
     assert!(!run.output.stderr.contains("at most"), "{:#?}", run.output);
 }

@@ -64,10 +64,7 @@ async fn addresses() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn addresses_given_twice() {
     let haul = test_folder();
-    // One that is free, as likely as not for long enough.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port().to_string();
-    drop(free);
+    let port = haul_lab::free_ports::<1>()[0].to_string();
     let every = format!(":{port}");
     std::os::unix::fs::symlink("d", haul.path("link")).unwrap();
     let mut errors = Vec::new();

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cli::harness::HaulDirectory;
-use crate::peers::program::{ServerProcess, free_ports, start};
+use crate::peers::program::{ServerProcess, start};
 
 /// A running store with one bucket: moto, or haul itself, and a directory whose programs use it.
 struct S3StoreTest {
@@ -33,7 +33,7 @@ struct S3StoreTest {
 
 impl S3StoreTest {
     async fn start() -> Self {
-        let [port] = free_ports();
+        let [port] = haul_lab::free_ports();
         let home = tempfile::tempdir().unwrap();
         let (python, listen) = (python(), port.to_string());
         let args = ["-m", "moto.server", "-H", "127.0.0.1", "-p", &listen];
@@ -43,7 +43,7 @@ impl S3StoreTest {
 
     /// The same with our own server, on the folder `store` of the home directory, with more flags.
     async fn start_haul(flags: &[&str]) -> Self {
-        let [port] = free_ports();
+        let [port] = haul_lab::free_ports();
         let home = tempfile::tempdir().unwrap();
         let listen = port.to_string();
         std::fs::create_dir(home.path().join("store")).unwrap();

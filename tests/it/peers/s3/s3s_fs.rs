@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{S3StoreTest, content, print_skipped};
-use crate::peers::program::{free_ports, start};
+use crate::peers::program::start;
 
 /// Keys that signatures, URLs and lists each write in their own way.
 const TREE: [&str; 6] = [
@@ -36,7 +36,7 @@ fn installed() -> Option<PathBuf> {
 /// s3s-fs with a bucket, on the folder `store` of the home directory; `None` where it is not installed.
 async fn started() -> Option<S3StoreTest> {
     let program = installed()?;
-    let [port] = free_ports();
+    let [port] = haul_lab::free_ports();
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("store")).unwrap();
     let listen = port.to_string();

@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::{LARGE, SMALL, ServedFolder};
-use crate::peers::program::{ServerProcess, free_ports, start};
+use crate::peers::program::{ServerProcess, start};
 
 /// A running nginx that passes everything on.
 struct NginxProxy {
@@ -14,7 +14,7 @@ struct NginxProxy {
 
 impl NginxProxy {
     async fn of(serve: &ServedFolder) -> Self {
-        let (dir, [port]) = (tempfile::tempdir().unwrap(), free_ports());
+        let (dir, [port]) = (tempfile::tempdir().unwrap(), haul_lab::free_ports());
         let root = dir.path().to_str().unwrap().to_owned();
         let text = format!(
             "daemon off; worker_processes 2; pid {root}/pid; error_log {root}/error.log;

@@ -4,7 +4,7 @@ use haul_lab::CertificateAuthority;
 use tempfile::TempDir;
 
 use super::{RunningTunnel, WorkDirectory};
-use crate::peers::program::{NOBODY, ServerProcess, free_ports, start_as_nobody};
+use crate::peers::program::{NOBODY, ServerProcess, start_as_nobody};
 use crate::peers::squid::{Squid, SquidAuth};
 
 /// A running dovecot. Every user has the password `secret` and an inbox.
@@ -18,7 +18,7 @@ struct Dovecot {
 impl Dovecot {
     async fn start() -> Self {
         use std::os::unix::fs::PermissionsExt as _;
-        let (dir, ports) = (tempfile::tempdir().unwrap(), free_ports());
+        let (dir, ports) = (tempfile::tempdir().unwrap(), haul_lab::free_ports());
         // The server may run as another user.
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let authority = CertificateAuthority::new();

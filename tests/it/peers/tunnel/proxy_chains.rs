@@ -5,7 +5,6 @@ use haul_lab::ResourceContent;
 use super::tinyproxy::Tinyproxy;
 use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
-use crate::peers::program::free_ports;
 use crate::peers::squid::{Squid, SquidAuth};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,7 +52,7 @@ async fn an_alternative_that_is_down_is_skipped() {
     let (squid, here, [dead]) = (
         Squid::start(SquidAuth::Basic).await,
         WorkDirectory::new(),
-        free_ports(),
+        haul_lab::free_ports(),
     );
     let either = format!("127.0.0.1:{dead},{}", squid.url("me:secret"));
     let spec = format!("0:127.0.0.1:{}", nginx.ports()[0]);

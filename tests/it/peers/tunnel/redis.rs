@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::{RunningTunnel, WorkDirectory};
 use crate::cli::harness::LIMIT;
 use crate::cli::soak_server::poll_until_ok;
-use crate::peers::program::{ServerProcess, free_ports, start};
+use crate::peers::program::{ServerProcess, start};
 use crate::peers::squid::{Squid, SquidAuth};
 
 /// A running server that saves nothing.
@@ -23,7 +23,7 @@ struct Redis {
 
 impl Redis {
     async fn start() -> Self {
-        let (dir, [port]) = (tempfile::tempdir().unwrap(), free_ports());
+        let (dir, [port]) = (tempfile::tempdir().unwrap(), haul_lab::free_ports());
         let number = port.to_string();
         let args = [
             "--port",

@@ -4,7 +4,6 @@ use haul_lab::ResourceContent;
 
 use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
-use crate::peers::program::free_ports;
 use crate::peers::squid::{FORBIDDEN, Squid, SquidAuth};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,7 +62,7 @@ async fn e5_a_refusal_is_reported_and_the_next_connection_tries_again() {
     );
     let content = ResourceContent::random(1, 1000);
     nginx.serve("f", &content);
-    let ([port, _], [dead]) = (nginx.ports(), free_ports());
+    let ([port, _], [dead]) = (nginx.ports(), haul_lab::free_ports());
     let tunnel = RunningTunnel::start(
         &["-p", &squid.url("")],
         &[

@@ -3,7 +3,7 @@
 use haul_lab::ResourceContent;
 
 use super::{RunningTunnel, WorkDirectory};
-use crate::peers::program::{ServerProcess, free_ports, start};
+use crate::peers::program::{ServerProcess, start};
 use crate::peers::squid::{Squid, SquidAuth};
 
 /// Bytes sent through `cat` and back: more than all buffers in between hold.
@@ -19,7 +19,7 @@ struct Sshd {
 
 impl Sshd {
     async fn start() -> Self {
-        let (here, [port]) = (WorkDirectory::new(), free_ports());
+        let (here, [port]) = (WorkDirectory::new(), haul_lab::free_ports());
         for name in ["host", "own"] {
             here.run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", name]);
         }

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
-use crate::peers::program::{ServerProcess, free_ports, start};
+use crate::peers::program::{ServerProcess, start};
 
 /// A running tinyproxy.
 pub(super) struct Tinyproxy {
@@ -18,7 +18,7 @@ pub(super) struct Tinyproxy {
 impl Tinyproxy {
     /// Starts a proxy without a login, or with the login `me:secret`.
     pub(super) async fn start(has_login: bool) -> Self {
-        let (dir, [port]) = (tempfile::tempdir().unwrap(), free_ports());
+        let (dir, [port]) = (tempfile::tempdir().unwrap(), haul_lab::free_ports());
         let log = dir.path().join("log");
         let login = if has_login {
             "BasicAuth me secret\n"
@@ -79,7 +79,7 @@ async fn e1_with_a_login_and_without() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e5_a_refusal_is_reported() {
-    let (locked, [dead]) = (Tinyproxy::start(true).await, free_ports());
+    let (locked, [dead]) = (Tinyproxy::start(true).await, haul_lab::free_ports());
     let spec = format!("0:127.0.0.1:{dead}");
     let refused = |login: &str, status: &str| {
         let line =

@@ -81,13 +81,11 @@ async fn bodies_end_in_every_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_connection_and_an_unknown_name_are_told_apart() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let [port] = haul_lab::free_ports();
     for client in BOTH_CLIENTS {
         let refused = LoadPlan {
             client,
-            ..plan(&format!("http://{address}/"))
+            ..plan(&format!("http://127.0.0.1:{port}/"))
         };
         assert_eq!(errors(&run(refused).await), "100 connection refused");
         let unknown = LoadPlan {

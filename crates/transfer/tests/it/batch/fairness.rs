@@ -93,9 +93,7 @@ async fn c3_dead_hosts_among_many_delay_only_their_own_jobs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
     let silent = SilentListener::start().unwrap();
-    let closed_listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let refusing = closed_listener.local_addr().unwrap().port();
-    drop(closed_listener);
+    let [refusing] = haul_lab::free_ports();
     let origin = origin_on_all_addresses().start().await;
     let port = |host: usize| match host {
         3 => silent.address().port(),
