@@ -31,7 +31,30 @@ pub struct DrawnOrigin {
     habit: Option<DrawnHabit>,
     /// Faulty responses in a hundred.
     fault_percent: u64,
+    /// What its clock says, where it is wrong.
+    clock: Option<&'static str>,
 }
+
+/// Times that a wrong clock says: before the epoch of all versions, after everything, never, and no time.
+const WRONG_CLOCKS: [&str; 4] = [
+    "Mon, 01 Jan 2001 00:00:00 GMT",
+    "Fri, 01 Jan 2100 00:00:00 GMT",
+    "Sun, 31 Feb 2024 25:61:00 GMT",
+    "yesterday",
+];
+
+/// What the text of a refusal says of the time until the next request.
+const WAITS: [Option<&str>; 9] = [
+    None,
+    Some("0"),
+    Some("0"),
+    Some("1"),
+    Some("-1"),
+    Some("soon"),
+    Some("99999999999999999999999999"),
+    Some("Mon, 01 Jan 2001 00:00:00 GMT"),
+    Some("Fri, 01 Jan 2100 00:00:00 GMT"),
+];
 
 /// How an origin tells versions apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,6 +181,10 @@ impl DrawnOrigin {
             ]),
             habit: draw.percent(50).then(|| draw.one_of(&HABITS)),
             fault_percent: draw.one_of(&[0, 5, 20, 40, 80]),
+            clock: {
+                let mut draw = Draw::new(seed, u64::MAX - 1);
+                draw.percent(20).then(|| draw.one_of(&WRONG_CLOCKS))
+            },
         }
     }
 
@@ -220,6 +247,9 @@ impl DrawnOrigin {
         let number = self.replaced_after.iter().filter(replaced).count();
         let resource = self.version(number, request.connection % 2);
         *response = OriginResponse::conforming(request, &resource);
+        if let Some(time) = self.clock {
+            response.set_header("Date", time);
+        }
         if let Some(habit) = self.habit {
             apply_habit(habit, request, response);
         }
@@ -268,7 +298,7 @@ fn apply_fault(
     match fault {
         DrawnFault::Status(status) => faults::status(status)(request, response),
         DrawnFault::RetryLater(status) => {
-            faults::overloaded(status, draw.one_of(&[None, Some("0")]))(request, response);
+            faults::overloaded(status, draw.one_of(&WAITS))(request, response);
         }
         DrawnFault::Reset => faults::reset_connection(request, response),
         DrawnFault::CutByReset => faults::reset_after(at)(request, response),
@@ -325,11 +355,12 @@ fn recorded_request(request: &Http2Request, number: usize) -> RecordedRequest {
 }
 
 /// Header fields that responses of drawn origins have.
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 11] = [
     "accept-ranges",
     "content-encoding",
     "content-range",
     "content-type",
+    "date",
     "etag",
     "last-modified",
     "location",

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use haul_lab::http2::{Http2Origin, Http2Settings, alpn_server_config};
 use haul_lab::{CertificateAuthority, DrawnOrigin, DrawnValidators, Origin, ResourceContent};
-use haul_plan::HttpVersionChoice;
+use haul_plan::{HttpVersionChoice, RetryOptions};
 use haul_transfer::manifest::JobRowState;
 use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetError};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::batch::BatchCase;
 use crate::harness::{JobCase, serve};
@@ -22,6 +23,13 @@ const AT_ONCE: usize = 8;
 
 /// The most requests of one download: each of some connections may fail as often as one may.
 pub(crate) const MAX_REQUESTS: usize = 300;
+
+/// The longest time of one download: one request takes a second at most (two timeouts, the slowest body and a wait), and each of eight
+/// connections may need as many as one is allowed, in a row. Most take some milliseconds.
+const MAX_TIME: Duration = Duration::from_secs(8 * 5);
+
+/// What an origin may ask to wait. Where it asks for more, a download ends.
+const MAX_RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Seeds that once found something: a file that became empty kept bytes of the version before.
 const FOUND: [u64; 2] = [13_525, 47_596];
@@ -39,7 +47,11 @@ pub(crate) fn case_of(drawn: &DrawnOrigin, seed: u64) -> JobCase {
     let mut case = JobCase::new();
     case.client.stall_timeout = Duration::from_millis(150);
     case.client.response_timeout = Duration::from_millis(150);
-    case.options.retry.retries = 4;
+    case.options.retry = RetryOptions {
+        retries: 4,
+        max_retry_after: MAX_RETRY_AFTER,
+        ..case.options.retry
+    };
     case.options.decode_content = true;
     // With -x the user says that parts may be joined though nothing tells versions apart.
     if seed.is_multiple_of(2) || drawn.validators == DrawnValidators::None {
@@ -66,7 +78,9 @@ pub(crate) async fn check_download(
     requests: impl Fn() -> usize,
     heal: impl FnOnce(),
 ) -> Result<(), String> {
-    let run = case.get(url).await;
+    let Ok(run) = timeout(MAX_TIME, case.get(url)).await else {
+        return Err(format!("no end after {MAX_TIME:?}"));
+    };
     if requests() > MAX_REQUESTS {
         return Err(format!("{} requests", requests()));
     }
@@ -153,7 +167,11 @@ fn batch_case() -> BatchCase {
     let mut case = BatchCase::new();
     case.client.stall_timeout = Duration::from_millis(150);
     case.client.response_timeout = Duration::from_millis(150);
-    case.get.retry.retries = 4;
+    case.get.retry = RetryOptions {
+        retries: 4,
+        max_retry_after: MAX_RETRY_AFTER,
+        ..case.get.retry
+    };
     case.get.decode_content = true;
     case
 }
@@ -211,7 +229,9 @@ async fn check_files(
     heal: impl FnOnce(),
 ) -> Vec<String> {
     let urls = || (0..drawn.len()).map(|number| format!("{base}/{number}"));
-    let run = case.download(urls()).await;
+    let Ok(run) = timeout(MAX_TIME, case.download(urls())).await else {
+        return vec![format!("no end after {MAX_TIME:?}: {drawn:?}")];
+    };
     let mut wrong = Vec::new();
     if run.rows.len() != drawn.len() {
         wrong.push(format!("{} rows from {base} on", run.rows.len()));
