@@ -246,10 +246,12 @@ impl ConnectionPace {
         self.begin
     }
 
-    /// A claim ended after this time, with so many bytes.
+    /// A claim ended after this time, with so many bytes. On a long path those of less than a round trip were one window, which came at the
+    /// rate of the whole link, and say nothing of what a connection brings.
     pub(super) fn claim_finished(&mut self, bytes: u64, during: Option<Duration>) {
         let seconds = during.unwrap_or_default().as_secs_f64();
-        if bytes > 0 && seconds > 0.0 {
+        let is_window = self.is_long_path && seconds < self.latency();
+        if bytes > 0 && seconds > 0.0 && !is_window {
             update_average(&mut self.rate, bytes as f64 / seconds);
         }
     }
@@ -297,5 +299,23 @@ mod tests {
         pace.claim_finished(8 * MIB, Some(Duration::from_secs(1)));
         pace.response_took(Duration::from_millis(125));
         assert_eq!(size(&pace, pace.rate()), 32 * MIB);
+    }
+
+    #[test]
+    fn one_window_on_a_long_path_is_no_rate() {
+        let in_ms = |ms| Some(Duration::from_millis(ms));
+        let mut pace = ConnectionPace {
+            is_long_path: true,
+            ..ConnectionPace::default()
+        };
+        pace.response_took(Duration::from_millis(100));
+        pace.claim_finished(MIB, in_ms(99));
+        assert_eq!(pace.rate(), None);
+        pace.claim_finished(MIB, in_ms(1000));
+        pace.claim_finished(MIB, in_ms(40));
+        assert_eq!(pace.rate(), Some(MIB as f64));
+        pace.is_long_path = false;
+        pace.claim_finished(MIB, in_ms(40));
+        assert!(pace.rate() > Some(MIB as f64));
     }
 }
