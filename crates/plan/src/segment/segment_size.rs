@@ -13,7 +13,7 @@ const MAX_CLAIM_SECONDS: f64 = 2.0;
 
 /// The part of an even share that a connection claims on a long path. Connections are equally fast until packets are lost, and which of them
 /// are slow from then on is chance: the rest is for the fast ones.
-const CLAIMED_SHARE: f64 = 0.7;
+const CLAIMED_SHARE: f64 = 0.75;
 
 /// Weight of a new measurement: the last five or so count.
 const AVERAGE_WEIGHT: f64 = 0.2;
