@@ -35,6 +35,7 @@ mod open_counter;
 mod origin;
 mod proxy;
 mod running_listener;
+mod seeds;
 mod silent_listener;
 mod stream_cut;
 mod tls;
@@ -57,6 +58,7 @@ pub use proxy::{
     HttpProxy, HttpProxyBuilder, SocksProxy, SocksProxyBuilder, SocksQuirk, SocksRequest,
     SocksTarget,
 };
+pub use seeds::{assert_seeds, seeds};
 pub use silent_listener::SilentListener;
 pub use stream_cut::StreamCut;
 pub use tls::{CertificateAuthority, CertificateFiles, IssuedCertificate};

@@ -1,18 +1,12 @@
 //! `haul sync` with stores that are drawn from a seed: exit code 0 means that everything is there and current, and nothing that has a source is
 //! ever deleted or mixed.
-//!
-//! `HAUL_SEEDS=FIRST..END` runs other seeds, as many as there is time for.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use haul_lab::{Draw, DrawnStore, ObjectStore};
-use tokio::task::JoinSet;
+use haul_lab::{Draw, DrawnStore, ObjectStore, assert_seeds, seeds};
 
 use super::s3::directory;
-
-/// Runs at the same time.
-const AT_ONCE: usize = 6;
 
 const NAMES: [&str; 7] = ["a", "b c", "d/e", "d/f+g", "d/é", "h%20i", "j/k/l"];
 
@@ -21,14 +15,6 @@ const PREFIX: &str = "p/";
 
 /// Names and contents.
 type Files = BTreeMap<String, Vec<u8>>;
-
-fn seeds() -> Vec<u64> {
-    let Ok(text) = std::env::var("HAUL_SEEDS") else {
-        return (0..24).collect();
-    };
-    let (first, end) = text.split_once("..").expect("FIRST..END");
-    (first.parse().expect("a number")..end.parse().expect("a number")).collect()
-}
 
 fn draw_files(draw: &mut Draw) -> Files {
     let mut files = Files::new();
@@ -164,18 +150,10 @@ async fn check(seed: u64) -> Result<(), String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_that_succeeds_is_current_whatever_a_store_does() {
-    let (mut running, mut wrong) = (JoinSet::new(), Vec::new());
-    for seed in seeds() {
-        if running.len() >= AT_ONCE
-            && let Some(done) = running.join_next().await
-        {
-            wrong.extend(done.unwrap());
-        }
-        running.spawn(async move {
-            let checked = check(seed).await.err();
-            checked.map(|text| format!("{seed}: {:?}: {text}", DrawnStore::new(seed)))
-        });
-    }
-    wrong.extend(running.join_all().await.into_iter().flatten());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let check = |seed| async move {
+        let checked = Box::pin(check(seed)).await.err();
+        let text = checked.map(|text| format!("{seed}: {:?}: {text}", DrawnStore::new(seed)));
+        text.into_iter().collect()
+    };
+    assert_seeds(seeds(0..24), check).await;
 }

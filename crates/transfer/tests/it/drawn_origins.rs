@@ -1,6 +1,4 @@
 //! Downloads from origins whose behaviour is drawn from a seed: whatever they do, what counts as success is one whole version.
-//!
-//! `HAUL_SEEDS=FIRST..END` runs other seeds than the few hundred of each test run, as many as there is time for.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,18 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haul_lab::http2::{Http2Origin, Http2Settings, alpn_server_config};
-use haul_lab::{CertificateAuthority, DrawnOrigin, DrawnValidators, Origin, ResourceContent};
+use haul_lab::{
+    CertificateAuthority, DrawnOrigin, DrawnValidators, Origin, ResourceContent, assert_seeds,
+};
 use haul_plan::{HttpVersionChoice, RetryOptions};
 use haul_transfer::manifest::JobRowState;
 use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetError};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::batch::BatchCase;
 use crate::harness::{JobCase, serve};
-
-/// Downloads at the same time.
-const AT_ONCE: usize = 8;
 
 /// The most requests of one download: each of some connections may fail as often as one may.
 pub(crate) const MAX_REQUESTS: usize = 300;
@@ -34,12 +30,8 @@ const MAX_RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Seeds that once found something: a file that became empty kept bytes of the version before.
 const FOUND: [u64; 2] = [13_525, 47_596];
 
-pub(crate) fn seeds() -> Vec<u64> {
-    let Ok(text) = std::env::var("HAUL_SEEDS") else {
-        return FOUND.into_iter().chain(0..300).collect();
-    };
-    let (first, end) = text.split_once("..").expect("FIRST..END");
-    (first.parse().expect("a number")..end.parse().expect("a number")).collect()
+pub(crate) fn download_seeds() -> Vec<u64> {
+    haul_lab::seeds(FOUND.into_iter().chain(0..300))
 }
 
 /// A download whose timeouts fit an origin that may be silent many times.
@@ -126,29 +118,6 @@ pub(crate) async fn check_download(
     }
 }
 
-/// Runs checks of seeds, some at the same time, and asserts that nothing is wrong.
-pub(crate) async fn assert_all<F>(seeds: Vec<u64>, check: impl Fn(u64) -> F)
-where
-    F: Future<Output = Vec<String>> + Send + 'static,
-{
-    let (mut running, mut wrong) = (JoinSet::new(), Vec::new());
-    for seed in seeds {
-        if running.len() >= AT_ONCE
-            && let Some(done) = running.join_next().await
-        {
-            wrong.extend(done.unwrap());
-        }
-        running.spawn(check(seed));
-    }
-    wrong.extend(running.join_all().await.into_iter().flatten());
-    assert!(
-        wrong.is_empty(),
-        "{} are wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn success_is_one_whole_version_whatever_an_origin_does() {
     let check = |seed| async move {
@@ -156,7 +125,7 @@ async fn success_is_one_whole_version_whatever_an_origin_does() {
         let text = checked.map(|text| format!("{text}: {:?}", DrawnOrigin::new(seed)));
         text.into_iter().collect()
     };
-    assert_all(seeds(), check).await;
+    assert_seeds(download_seeds(), check).await;
 }
 
 /// Files of a batch, each with an origin's behaviour of its own.
@@ -280,12 +249,16 @@ async fn check_files(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_file_of_a_batch_over_http2_is_one_whole_version_whatever_its_origin_does() {
-    let firsts = seeds().into_iter().step_by(usize::try_from(BATCH).unwrap());
-    assert_all(firsts.collect(), |first| Box::pin(check_http2_batch(first))).await;
+    let firsts = download_seeds()
+        .into_iter()
+        .step_by(usize::try_from(BATCH).unwrap());
+    assert_seeds(firsts, |first| Box::pin(check_http2_batch(first))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_file_of_a_batch_is_one_whole_version_whatever_its_origin_does() {
-    let firsts = seeds().into_iter().step_by(usize::try_from(BATCH).unwrap());
-    assert_all(firsts.collect(), |first| Box::pin(check_batch(first))).await;
+    let firsts = download_seeds()
+        .into_iter()
+        .step_by(usize::try_from(BATCH).unwrap());
+    assert_seeds(firsts, |first| Box::pin(check_batch(first))).await;
 }

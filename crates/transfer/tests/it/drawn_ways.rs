@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_lab::{
     CertificateAuthority, Draw, DrawnOrigin, HttpProxy, Origin, OriginResponse, RecordedRequest,
-    RequestMatcher, faults,
+    RequestMatcher, assert_seeds, faults,
 };
 use haul_net::ProxyRules;
 
-use crate::drawn_origins::{assert_all, case_of, check_download, seeds};
+use crate::drawn_origins::{case_of, check_download, download_seeds};
 use crate::harness::serve;
 
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
@@ -121,7 +121,7 @@ async fn check_proxy(seed: u64) -> Result<(), String> {
     check_download(&drawn, &mut case, &origin.url("/f.bin"), requests, heal).await
 }
 
-/// The texts that [`assert_all`] takes.
+/// The texts that [`assert_seeds`] takes.
 fn texts(seed: u64, checked: Result<(), String>) -> Vec<String> {
     let text = checked.err();
     let text = text.map(|text| format!("{seed}: {text}: {:?}", DrawnOrigin::new(seed)));
@@ -131,11 +131,11 @@ fn texts(seed: u64, checked: Result<(), String>) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn success_is_one_whole_version_whatever_redirects_there_are() {
     let check = |seed| async move { texts(seed, Box::pin(check_redirects(seed)).await) };
-    assert_all(seeds(), check).await;
+    assert_seeds(download_seeds(), check).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn success_is_one_whole_version_whatever_a_proxy_does() {
     let check = |seed| async move { texts(seed, Box::pin(check_proxy(seed)).await) };
-    assert_all(seeds(), check).await;
+    assert_seeds(download_seeds(), check).await;
 }

@@ -1,12 +1,12 @@
 //! Uploads to stores that are drawn from a seed: whatever they do, what counts as success is the whole file, and an object that is there is never
 //! a mix.
 
-use haul_lab::{Draw, DrawnStore};
+use haul_lab::{Draw, DrawnStore, assert_seeds};
 use http::HeaderValue;
 use http::header::IF_NONE_MATCH;
 
 use super::{MIB, PutTest, target};
-use crate::drawn_origins::{assert_all, seeds};
+use crate::drawn_origins::download_seeds;
 
 /// The most requests of one upload of four parts: each of them, and each request that begins or ends it, may be repeated.
 const MAX_REQUESTS: usize = 150;
@@ -66,5 +66,5 @@ async fn success_is_the_whole_file_whatever_a_store_does() {
         let text = checked.map(|text| format!("{seed}: {text}: {:?}", DrawnStore::new(seed)));
         text.into_iter().collect()
     };
-    assert_all(seeds(), check).await;
+    assert_seeds(download_seeds(), check).await;
 }
