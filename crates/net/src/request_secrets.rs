@@ -245,6 +245,8 @@ mod tests {
             ),
             // One overlaps the other.
             (&["AASECR", "SECRET77LONG"], "AASECRET77LONG.", "***."),
+            // One lies within the other.
+            (&["SECRET77LONGTAIL", "CRET77"], "SECRET77LONGTAIL.", "***."),
         ] {
             assert_eq!(secrets(url, fields).redact(text), expected, "{text}");
         }

@@ -50,6 +50,14 @@ fn forms_of_other_programs_mean_the_same_here() {
 }
 
 #[test]
+fn a_network_of_no_bits_is_every_address_of_its_family() {
+    let list = NoProxy::parse("0.0.0.0/0");
+    assert!(list.matches("10.9.8.7", 80) && !list.matches("fd00::1", 80));
+    let list = NoProxy::parse("::/0");
+    assert!(list.matches("fd00::1", 80) && !list.matches("10.9.8.7", 80));
+}
+
+#[test]
 fn unusable_items_are_reported_and_hide_no_others() {
     use NoProxyError as E;
     let bits = |text: &str, max_bits| E::Bits(text.into(), max_bits);
