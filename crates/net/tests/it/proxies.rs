@@ -1,6 +1,7 @@
 //! CONNECT, absolute-form requests and SOCKS5, with logins and over TLS, and bytes that follow a proxy's success response at once.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use haul_lab::faults::{self, RequiredLogin};
 use haul_lab::{
@@ -11,7 +12,10 @@ use haul_net::PinnedAddress;
 use haul_net::{
     Client, ClientConfig, ConnectorConfig, Error, Kind, Proxy, ProxyRules, Target, TlsOptions,
 };
+use http::header::PROXY_AUTHENTICATE;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
 use url::Url;
 
 use crate::{LIMIT, body, client, get};
@@ -201,6 +205,46 @@ async fn e4_the_error_of_a_login_that_nobody_asked_for_says_so() {
             assert!(!text.contains("wrong"));
         }
     }
+    // Over http a closed connection is all that tells a refusal from the origin's.
+    let (origin, url) = far_origin(None).await;
+    let proxy = proxy_that_never_asks(faults::reset_connection, &origin).await;
+    for (url_of_proxy, is_sent) in [
+        (proxy.url_with_login("me", "wrong"), true),
+        (proxy.url(), false),
+    ] {
+        let client = client_through(&url_of_proxy, None);
+        let error = get(&client, &url).await.unwrap_err();
+        assert_eq!(error.is_login_unasked(), is_sent, "{error}");
+    }
+    // A proxy that asks.
+    let (origin, url) = far_origin(Some(&authority)).await;
+    let asks = RequiredLogin::basic("me", "secret").for_proxy().rule();
+    let proxy = HttpProxy::builder()
+        .rule(RequestMatcher::always(), asks)
+        .route(&target(&origin), origin.address())
+        .start()
+        .await;
+    let client = client_through(&proxy.url_with_login("me", "wrong"), Some(&authority));
+    let error = get(&client, &url).await.unwrap_err();
+    assert!(matches!(error.kind(), Kind::ProxyAuth(_)) && !error.is_login_unasked());
+}
+
+#[tokio::test]
+async fn the_error_of_a_refused_connect_repeats_a_short_part_of_the_proxys_reason() {
+    let reason = "no ".repeat(10_000);
+    let squid = faults::status_with_header(403, "X-Squid-Error", reason);
+    let proxy = HttpProxy::builder()
+        .rule(RequestMatcher::always(), squid)
+        .start()
+        .await;
+    let client = client_through(&proxy.url(), None);
+    let error = get(&client, "https://far.test/").await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(
+        cause.contains("no no") && cause.len() < 200,
+        "{}",
+        cause.len()
+    );
 }
 
 #[tokio::test]
@@ -240,6 +284,69 @@ async fn e4_a_password_never_goes_by_basic_to_a_proxy_that_asked_for_something_e
             };
             assert!(!proxy.requests().iter().any(is_basic), "{challenge}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_is_told_its_login_only_after_a_refusal_that_may_be_for_want_of_it() {
+    let proxy: Proxy = "http://me:secret@proxy.test:1".parse().unwrap();
+    let asks = HeaderMap::from_iter([(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic"))]);
+    for (status, is_told) in [
+        (401, true),
+        (403, true),
+        (407, true),
+        (200, false),
+        (404, false),
+        (502, false),
+    ] {
+        let client = client(ClientConfig::default());
+        let response = Some((StatusCode::from_u16(status).unwrap(), &asks));
+        let next =
+            client
+                .connector()
+                .retry_proxy_auth(&proxy, response, None, "GET", "http://far.test/");
+        assert_eq!(next.is_some(), is_told, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn the_error_of_a_proxy_that_asked_too_late_says_so() {
+    let asks = HeaderMap::from_iter([(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic"))]);
+    let client = client(ClientConfig::default());
+    for (proxy, is_login_sent, is_late) in [
+        ("http://me:secret@proxy.test:1", false, true),
+        ("http://me:secret@proxy.test:1", true, false),
+        ("http://proxy.test:1", false, false),
+    ] {
+        let (proxy, url) = (proxy.parse().unwrap(), "http://far.test/".parse().unwrap());
+        let connector = client.connector();
+        let error = connector.proxy_auth_error(&proxy, &asks, is_login_sent, &url);
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        let says_so = cause.is_some_and(|cause| cause.contains("cannot be sent twice"));
+        assert_eq!(says_so, is_late, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_names_the_proxy_until_that_is_reached_and_then_the_target() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy_address = silent.local_addr().unwrap().to_string();
+    // Over http the proxy is reached by TCP alone; over https it does not answer the TLS handshake either.
+    for (scheme, named) in [("http", "far.test:443"), ("https", proxy_address.as_str())] {
+        let client = client(ClientConfig {
+            connector: ConnectorConfig {
+                connect_timeout: Duration::from_millis(200),
+                ..ConnectorConfig::default()
+            },
+            proxy: ProxyRules::all(format!("{scheme}://{proxy_address}").parse().unwrap()),
+            ..ClientConfig::default()
+        });
+        let error = get(&client, "https://far.test/").await.unwrap_err();
+        assert_eq!(
+            *error.kind(),
+            Kind::ConnectTimeout(named.into()),
+            "{scheme}"
+        );
     }
 }
 

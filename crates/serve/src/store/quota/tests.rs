@@ -34,26 +34,31 @@ fn without_a_quota_nothing_is_limited() {
     reservation.change(0).expect("room");
 }
 
+/// How often the recount looks at a key before a change, and after it.
+type Looks = (usize, usize);
+
 /// What may happen to a store with some keys.
 #[derive(Debug, Clone)]
 enum QuotaStep {
     Begin(usize),
     Take(usize, u64),
-    Commit(usize),
+    /// The recount looks while the disk shows a change or does not, and the quota does not count it yet.
+    Commit(usize, Looks),
     Drop(usize),
-    Delete(usize),
+    Delete(usize, Looks),
     /// The recount looks at the next key.
     Look,
 }
 
 fn step() -> impl Strategy<Value = QuotaStep> {
     let which = 0..KEYS;
+    let looks = || (0..=KEYS + 1, 0..=KEYS + 1);
     prop_oneof![
         which.clone().prop_map(QuotaStep::Begin),
         (0..8_usize, 0..60_u64).prop_map(|(upload, bytes)| QuotaStep::Take(upload, bytes)),
-        (0..8_usize).prop_map(QuotaStep::Commit),
+        (0..8_usize, looks()).prop_map(|(upload, looks)| QuotaStep::Commit(upload, looks)),
         (0..8_usize).prop_map(QuotaStep::Drop),
-        which.prop_map(QuotaStep::Delete),
+        (which, looks()).prop_map(|(key, looks)| QuotaStep::Delete(key, looks)),
         Just(QuotaStep::Look),
     ]
 }
@@ -96,26 +101,36 @@ impl QuotaModel {
                     *len += bytes;
                 }
             }
-            QuotaStep::Commit(index) if !self.uploads.is_empty() => {
+            QuotaStep::Commit(index, (before, after)) if !self.uploads.is_empty() => {
                 let (key, len, mut reservation) = self.uploads.remove(some(index));
                 let replaced_bytes = self.files[key];
                 if reservation.change(replaced_bytes).is_ok() {
+                    self.look_times(before);
                     self.files[key] = len;
+                    self.look_times(after);
                     reservation.commit(replaced_bytes);
                 }
             }
             QuotaStep::Drop(index) if !self.uploads.is_empty() => {
                 self.uploads.remove(some(index));
             }
-            QuotaStep::Commit(_) | QuotaStep::Drop(_) => {}
-            QuotaStep::Delete(key) => {
-                let bytes = std::mem::take(&mut self.files[key]);
-                self.quota
-                    .remove_file(bytes, || Ok::<_, ()>(()))
-                    .expect("removed");
+            QuotaStep::Commit(..) | QuotaStep::Drop(_) => {}
+            QuotaStep::Delete(key, (before, after)) => {
+                let (quota, bytes) = (Arc::clone(&self.quota), self.files[key]);
+                let remove = || {
+                    self.look_times(before);
+                    self.files[key] = 0;
+                    self.look_times(after);
+                    Ok::<_, ()>(())
+                };
+                quota.remove_file(bytes, remove).expect("removed");
             }
             QuotaStep::Look => self.look(),
         }
+    }
+
+    fn look_times(&mut self, times: usize) {
+        (0..times).for_each(|_| self.look());
     }
 
     fn look(&mut self) {
@@ -159,7 +174,7 @@ proptest! {
         let mut model = QuotaModel::new([30, 10, 0, 20], believed);
         steps.iter().for_each(|step| model.take(step));
         model.uploads.clear();
-        (0..=KEYS * 2 + 1).for_each(|_| model.look());
+        model.look_times(KEYS * 2 + 2);
         let files = model.quota.lock().files;
         prop_assert_eq!(files, model.held());
     }
