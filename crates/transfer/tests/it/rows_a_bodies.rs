@@ -233,3 +233,17 @@ async fn a26_every_digest_field_is_checked_whether_right_or_wrong() {
         assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a26_the_digest_of_a_part_is_not_compared_with_the_file() {
+    for field in [DigestHeader::Content, DigestHeader::Md5] {
+        let mut case = JobCase::new();
+        case.options.connections = ConnectionCount::Fixed(4);
+        let right = faults::right_digest(field);
+        let resource = OriginResource::new(content()).rule(RequestMatcher::always(), right);
+        let (run, origin) = case.run(resource).await;
+        run.outcome();
+        case.assert_file(&content());
+        assert!(origin.requests().len() > 1, "{field:?}");
+    }
+}

@@ -1,6 +1,9 @@
 //! Row B6: the same command again when the file is complete.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
+use haul_lab::{
+    Origin, OriginResource, OriginResponse, OriginResponseBody, RecordedRequest, RequestMatcher,
+    ResourceContent, faults,
+};
 use haul_plan::Checksum;
 use haul_transfer::{ConnectionCount, GetError};
 
@@ -114,6 +117,42 @@ async fn b6_a_file_that_changed_locally_or_at_the_origin_is_an_error_and_is_kept
         .unwrap();
     let second_run = case.get(&origin.url("/f.bin")).await;
     assert!(matches!(second_run.error(), GetError::AlreadyExists { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b6_the_tag_of_a_whole_response_does_not_accept_a_file_of_another_length() {
+    let resource = OriginResource::new(content()).etag("\"same\"");
+    let Some((case, origin)) = download_file(resource).await else {
+        return;
+    };
+    // An origin that knows no conditions, and whose tag does not change with the file.
+    for (length, is_accepted) in [(content().length(), true), (5, false)] {
+        let send_all = move |_: &RecordedRequest, response: &mut OriginResponse| {
+            response.status = 200;
+            response.body = OriginResponseBody::Slice(content(), 0..length);
+        };
+        let resource = OriginResource::new(content()).etag("\"same\"");
+        origin.replace("/f.bin", resource.rule(RequestMatcher::always(), send_all));
+        let second_run = case.get(&origin.url("/f.bin")).await;
+        if is_accepted {
+            assert!(second_run.outcome().not_modified);
+        } else {
+            assert!(matches!(second_run.error(), GetError::AlreadyExists { .. }));
+        }
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b6_the_date_1970_of_an_origin_without_a_clock_identifies_no_version() {
+    let resource =
+        OriginResource::without_validator(content()).last_modified("Thu, 01 Jan 1970 00:00:00 GMT");
+    let Some((case, origin)) = download_file(resource).await else {
+        return;
+    };
+    let second_run = case.get(&origin.url("/f.bin")).await;
+    assert!(matches!(second_run.error(), GetError::AlreadyExists { .. }));
+    case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -66,6 +66,36 @@ async fn a6_nothing_is_resumed_if_the_origin_no_longer_sends_its_validator() {
     case.assert_file(&content());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a5_another_length_or_digest_under_the_same_tag_is_another_version() {
+    let with_digest = |content: &ResourceContent| {
+        let digest = faults::right_digest(DigestHeader::Repr);
+        let resource = OriginResource::new(content.clone()).etag("\"same\"");
+        resource.rule(RequestMatcher::always(), digest)
+    };
+    let without_digest =
+        |content: &ResourceContent| OriginResource::new(content.clone()).etag("\"same\"");
+    let length = content().length();
+    for (resource, newer_length) in [
+        (
+            &with_digest as &dyn Fn(&ResourceContent) -> OriginResource,
+            length,
+        ),
+        (&without_digest, length - 1),
+        (&without_digest, length + 1),
+    ] {
+        let mut case = JobCase::new();
+        let origin = slow_origin(resource(&content())).await;
+        interrupt_download(&mut case, &origin).await;
+        let newer = ResourceContent::random(99, newer_length);
+        origin.replace("/f.bin", resource(&newer));
+        let run = case.get(&origin.url("/f.bin")).await;
+        assert_eq!(run.outcome().resumed, 0);
+        assert!(run.has_warning("another version"), "{:?}", run.events);
+        case.assert_file(&newer);
+    }
+}
+
 /// Downloads while another file appears under the final name. This leaves a complete partial file.
 async fn download_with_name_taken(case: &JobCase, origin: &Origin) {
     let path = case.path();
