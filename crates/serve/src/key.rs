@@ -181,6 +181,12 @@ impl ObjectKey {
         all.filter(|segment| !segment.is_empty())
     }
 
+    /// The first segment, if a file system that folds case may take it for [`RESERVED_NAME`].
+    pub(crate) fn name_like_reserved(&self) -> Option<&[u8]> {
+        let first = self.segments().next()?;
+        (may_fold_to_dot(first) && folded(first).eq(RESERVED_NAME.bytes())).then_some(first)
+    }
+
     /// Whether this key is `folder` or beneath it.
     #[must_use]
     pub fn is_within(&self, folder: &Self) -> bool {
@@ -226,20 +232,28 @@ pub fn escaped_name(name: &[u8]) -> String {
 }
 
 /// Whether the store reserves this name for itself. `at_top` says that the name is directly beneath
-/// the root. So is each name that a file system which folds case may take for one of these: it ignores case, and characters that nobody
-/// sees, none of which are ASCII.
+/// the root. Names that a file system which folds case may take for those of temporary files are reserved, too.
 #[must_use]
 pub fn is_reserved(at_top: bool, name: &[u8]) -> bool {
     // Most names are none, by their first byte.
-    if !matches!(name.first(), Some(b'.' | 0x80..)) {
+    if !may_fold_to_dot(name) {
         return false;
     }
-    let seen = name.iter().filter(|byte| byte.is_ascii());
-    let folded = || seen.clone().map(u8::to_ascii_lowercase);
-    (at_top && folded().eq(RESERVED_NAME.bytes()))
-        || folded()
+    (at_top && name == RESERVED_NAME.as_bytes())
+        || folded(name)
             .take(RESERVED_PREFIX.len())
             .eq(RESERVED_PREFIX.bytes())
+}
+
+fn may_fold_to_dot(name: &[u8]) -> bool {
+    matches!(name.first(), Some(b'.' | 0x80..))
+}
+
+/// A name as a file system that folds case may compare it: without case, and without characters that nobody sees, none of which are
+/// ASCII.
+fn folded(name: &[u8]) -> impl Iterator<Item = u8> {
+    let seen = name.iter().filter(|byte| byte.is_ascii());
+    seen.map(u8::to_ascii_lowercase)
 }
 
 /// Decodes a segment and appends it.
@@ -322,14 +336,26 @@ mod tests {
             ("/.haul/x", Reserved),
             ("/%2ehaul/x", Reserved),
             ("/a/.haul-put-1", Reserved),
-            ("/.HAUL/x", Reserved),
-            ("/.h%e2%80%8caul", Reserved),
-            ("/%e2%80%8c.haul", Reserved),
             ("/a/.Haul-Put-1", Reserved),
+            ("/a/%e2%80%8c.haul-put-1", Reserved),
         ];
         for (path, why) in cases {
             assert_eq!(ObjectKey::parse(path), Err(why), "{path:.40}");
         }
+    }
+
+    #[test]
+    fn a_name_like_the_stores_own_folder_is_found_by_its_letters() {
+        for (path, is_like) in [
+            ("/.HAUL/x", true),
+            ("/.h%e2%80%8caul", true),
+            ("/%e2%80%8c.haul", true),
+            ("/.haulage", false),
+            ("/x/.HAUL", false),
+        ] {
+            assert_eq!(key(path).name_like_reserved().is_some(), is_like, "{path}");
+        }
+        assert_eq!(ObjectKey::root().name_like_reserved(), None);
     }
 
     #[test]

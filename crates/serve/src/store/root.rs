@@ -27,7 +27,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::StoreError;
-use crate::ObjectKey;
+use crate::{ObjectKey, RESERVED_NAME};
 
 /// Flags to open a file for reading. Without `NONBLOCK`, opening a pipe would wait for a writer.
 const READ_FLAGS: OFlags = OFlags::RDONLY
@@ -214,6 +214,12 @@ impl StoreRoot {
         flags: OFlags,
         scope: OpenScope,
     ) -> Result<OwnedFd, Errno> {
+        if key
+            .name_like_reserved()
+            .is_some_and(|name| self.is_own_folder(name))
+        {
+            return Err(Errno::ACCESS);
+        }
         if self.has_openat2 {
             return open_beneath(&self.top, key.as_path(), flags, scope, self.follow_links);
         }
@@ -230,6 +236,15 @@ impl StoreRoot {
             Some(found) => Ok(found),
             None => rustix::fs::openat(&self.top, ".", flags, Mode::empty()),
         }
+    }
+
+    /// Whether a name leads to the folder that the store has for itself, as others do on a file system that folds case.
+    fn is_own_folder(&self, name: &[u8]) -> bool {
+        let inode = |name: &[u8]| {
+            let stat = rustix::fs::statat(&self.top, name, AtFlags::empty()).ok()?;
+            Some((stat.st_dev, stat.st_ino))
+        };
+        inode(name).is_some_and(|found| Some(found) == inode(RESERVED_NAME.as_bytes()))
     }
 
     fn probe_openat2(&self) -> bool {

@@ -36,6 +36,30 @@ fn tree() -> tempfile::TempDir {
 }
 
 #[test]
+fn no_other_name_of_the_stores_own_folder_leads_there() {
+    let all = tree();
+    let path = all.path().join("root");
+    for name in [".haul", ".Haul"] {
+        fs::create_dir(path.join(name)).expect("a folder");
+        fs::write(path.join(name).join("f"), name).expect("a file");
+    }
+    // As a file system that folds case has it.
+    symlink(".haul", path.join(".HAUL")).expect("a link");
+    let open = || StoreRoot::open(&path).expect("a root");
+    for root in [open(), open().segment_by_segment()] {
+        assert_eq!(read(&root, "/.Haul/f").expect("another folder"), ".Haul");
+        let found = read(&root, "/.HAUL/f");
+        assert!(
+            matches!(found, Err(StoreError::PermissionDenied)),
+            "{found:?}"
+        );
+        let folders = Arc::new(FolderCreator::new(Arc::new(root), false));
+        let made = folders.open_or_create(&key("/.HAUL/new"), OpenScope::Anywhere);
+        assert!(made.is_err() && !path.join(".haul/new").exists());
+    }
+}
+
+#[test]
 fn d2_links_that_lead_out_are_not_followed() {
     let all = tree();
     let open = || StoreRoot::open(&all.path().join("root")).expect("a root");
