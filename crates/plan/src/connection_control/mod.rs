@@ -7,7 +7,8 @@
 //!
 //! On a long path a ramp would measure how TCP comes up to speed, and each of its steps would take round trips:
 //! there all connections that are worth it open with the first response
-//! ([`ConnectionControl::on_first_response`]), and the hold judges them afterwards.
+//! ([`ConnectionControl::on_first_response`]), and the hold judges them afterwards. A small file is worth one, and
+//! gets a ramp if that one turns out to be limited: it is late when others would have come up to speed.
 //!
 //! The hard part is that a rate over a short window often says nothing: an origin that paces each connection
 //! in bursts (nginx's `limit_rate` sends 2 MiB at once and then nothing for half a second), a radio link, a
@@ -183,8 +184,8 @@ pub struct ConnectionControl {
     schedule: ProbeSchedule,
     /// The latency of the last sample.
     latency: Duration,
-    /// Whether the window of a ramp is too short for this path.
-    is_long_path: bool,
+    /// How long a round trip takes; zero as long as that is unknown.
+    round_trip: Duration,
     /// The number that the file was worth when it began, where all begin at once.
     worthwhile: Option<usize>,
     /// The window of a hold, which depends on the remaining bytes.
@@ -213,7 +214,7 @@ impl ConnectionControl {
             before_burst: None,
             schedule: ProbeSchedule::default(),
             latency: Duration::ZERO,
-            is_long_path: false,
+            round_trip: Duration::ZERO,
             worthwhile: None,
             hold_window: MAX_HOLD_WINDOW,
             // The first window begins with the first byte.
@@ -341,9 +342,12 @@ impl ConnectionControl {
     /// On a long path a ramp would measure how TCP comes up to speed, in round trips for each step: all connections that are worth it begin
     /// at once, and are judged afterwards.
     fn begin_together(&mut self, worthwhile: u64, round_trip: Duration, now: Duration) {
-        self.is_long_path = is_long_round_trip(round_trip);
-        if self.is_long_path && !self.options.fixed {
+        self.round_trip = round_trip;
+        if is_long_round_trip(round_trip) && !self.options.fixed {
             let worthwhile = usize::try_from(worthwhile).unwrap_or(usize::MAX);
+            if worthwhile == 1 {
+                self.hold_window = self.options.window;
+            }
             self.worthwhile = Some(worthwhile);
             self.hold_at(worthwhile.max(self.target), now);
         }

@@ -179,6 +179,24 @@ fn a_limit_on_each_connection_of_a_long_path_costs_untold_next_to_nothing() {
     );
 }
 
+/// 4 MiB over one connection take many round trips from an origin that limits it, and few from others.
+#[test]
+fn a_small_file_gets_more_connections_where_its_first_one_is_limited() {
+    let run = |path, options| mean_outcome(path, mib(4.0), options, 3, f64::INFINITY).unwrap();
+    for round_trip in [5, 10, 20] {
+        let fast = path(round_trip, 500.0, 50);
+        let limited = TcpPath {
+            connection_limit: Some(MIB),
+            ..fast
+        };
+        let [untold, one] =
+            [ConnectionControlOptions::default(), fixed(1)].map(|it| run(limited, it));
+        assert!(untold.seconds < 0.8 * one.seconds, "{untold:?} {one:?}");
+        let untold = run(fast, ConnectionControlOptions::default());
+        assert!(untold.requests <= 2.0, "{untold:?}");
+    }
+}
+
 /// A link of the grid, and the file.
 #[derive(Debug, Clone, Copy)]
 struct GridLink {
