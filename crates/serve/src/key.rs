@@ -4,7 +4,7 @@
 //! no NUL and no escaped slash, so joining it to a directory names something beneath that
 //! directory. Symbolic links may still lead out: the kernel checks those in
 //! [`StoreRoot`](crate::store::StoreRoot). A key contains no name that the store reserves for
-//! itself.
+//! itself; `StoreRoot` refuses other names that the file system has for these.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
-/// The directory beneath the root where the store keeps unfinished uploads. No key leads into it.
+/// The directory beneath the root where the store keeps unfinished uploads.
 pub const RESERVED_NAME: &str = ".haul";
 
 /// Prefix of the temporary files for uploads onto file systems that are mounted beneath the root.
@@ -181,10 +181,16 @@ impl ObjectKey {
         all.filter(|segment| !segment.is_empty())
     }
 
-    /// The first segment, if a file system that folds case may take it for [`RESERVED_NAME`].
+    /// The first segment, if a file system may take it for [`RESERVED_NAME`]: one that folds case, or FAT, which ignores dots at the end
+    /// and gives short names with a tilde.
     pub(crate) fn name_like_reserved(&self) -> Option<&[u8]> {
         let first = self.segments().next()?;
-        (may_fold_to_dot(first) && folded(first).eq(RESERVED_NAME.bytes())).then_some(first)
+        let is_like = || {
+            let dots = first.iter().rev().take_while(|byte| **byte == b'.').count();
+            let name = &first[..first.len() - dots];
+            may_fold_to_dot(first) && folded(name).eq(RESERVED_NAME.bytes())
+        };
+        (first.contains(&b'~') || is_like()).then_some(first)
     }
 
     /// Whether this key is `folder` or beneath it.
@@ -350,12 +356,13 @@ mod tests {
             ("/.HAUL/x", true),
             ("/.h%e2%80%8caul", true),
             ("/%e2%80%8c.haul", true),
+            ("/.haul./x", true),
+            ("/HAUL~1/x", true),
             ("/.haulage", false),
             ("/x/.HAUL", false),
         ] {
             assert_eq!(key(path).name_like_reserved().is_some(), is_like, "{path}");
         }
-        assert_eq!(ObjectKey::root().name_like_reserved(), None);
     }
 
     #[test]

@@ -214,11 +214,13 @@ impl StoreRoot {
         flags: OFlags,
         scope: OpenScope,
     ) -> Result<OwnedFd, Errno> {
-        if key
-            .name_like_reserved()
-            .is_some_and(|name| self.is_own_folder(name))
-        {
-            return Err(Errno::ACCESS);
+        if let Some(name) = key.name_like_reserved() {
+            if scope == OpenScope::CachedOnly {
+                return Err(Errno::AGAIN);
+            }
+            if self.is_own_folder(name) {
+                return Err(Errno::ACCESS);
+            }
         }
         if self.has_openat2 {
             return open_beneath(&self.top, key.as_path(), flags, scope, self.follow_links);
@@ -238,7 +240,7 @@ impl StoreRoot {
         }
     }
 
-    /// Whether a name leads to the folder that the store has for itself, as others do on a file system that folds case.
+    /// Whether a name is another name of the folder that the store has for itself, as on a file system that folds case.
     fn is_own_folder(&self, name: &[u8]) -> bool {
         let inode = |name: &[u8]| {
             let stat = rustix::fs::statat(&self.top, name, AtFlags::empty()).ok()?;
