@@ -7,8 +7,8 @@
 //!
 //! On a long path a ramp would measure how TCP comes up to speed, and each of its steps would take round trips:
 //! there all connections that are worth it open with the first response
-//! ([`ConnectionControl::on_first_response`]), and the hold judges them afterwards. A small file is worth one, and
-//! gets a ramp if that one turns out to be limited: it is late when others would have come up to speed.
+//! ([`ConnectionControl::on_first_response`]), and the hold judges them afterwards. A small file is worth one. If that one
+//! still has much to fetch when others would have come up to speed, a ramp finds out whether more bring more.
 //!
 //! The hard part is that a rate over a short window often says nothing: an origin that paces each connection
 //! in bursts (nginx's `limit_rate` sends 2 MiB at once and then nothing for half a second), a radio link, a
@@ -86,6 +86,9 @@ const MIN_SHARES: u64 = 8;
 /// Bytes of an upload that are worth a connection of their own: three parts of the least size, so that what a slow one has left over goes
 /// to others.
 const UPLOAD_SHARE: u64 = 16 << 20;
+
+/// Round trips in which a new connection has come up to speed and has fetched as much as it costs.
+const START_ROUND_TRIPS: u32 = 12;
 
 /// Bytes in flight that a connection comes to on most paths.
 const USUAL_WINDOW: u64 = 256 << 10;
@@ -188,6 +191,8 @@ pub struct ConnectionControl {
     round_trip: Duration,
     /// The number that the file was worth when it began, where all begin at once.
     worthwhile: Option<usize>,
+    /// From when on the only connection of a small file is slower than was expected, if the file has much left.
+    late_after: Option<Duration>,
     /// The window of a hold, which depends on the remaining bytes.
     hold_window: Duration,
     /// When the next sample is due.
@@ -216,6 +221,7 @@ impl ConnectionControl {
             latency: Duration::ZERO,
             round_trip: Duration::ZERO,
             worthwhile: None,
+            late_after: None,
             hold_window: MAX_HOLD_WINDOW,
             // The first window begins with the first byte.
             next_sample_at: Duration::ZERO,
@@ -327,6 +333,13 @@ impl ConnectionControl {
             _ => 1,
         };
         self.begin_together(worthwhile, round_trip, now);
+        if is_long_round_trip(round_trip)
+            && remaining / MIN_SHARE <= MIN_SHARES
+            && rate_limit.is_none()
+        {
+            self.late_after = Some(now.saturating_add(START_ROUND_TRIPS * round_trip));
+            self.hold_window = self.options.window;
+        }
     }
 
     /// The first response to an upload has come, and so many bytes are still to be sent.
@@ -345,9 +358,6 @@ impl ConnectionControl {
         self.round_trip = round_trip;
         if is_long_round_trip(round_trip) && !self.options.fixed {
             let worthwhile = usize::try_from(worthwhile).unwrap_or(usize::MAX);
-            if worthwhile == 1 {
-                self.hold_window = self.options.window;
-            }
             self.worthwhile = Some(worthwhile);
             self.hold_at(worthwhile.max(self.target), now);
         }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::probe_schedule::ProbeSchedule;
 use super::rate_samples::{MAX_WINDOWS, RateSamples, SIGNIFICANT_ERRORS};
-use super::{ConnectionControl, ControlPhase, ProgressSample, is_long_round_trip};
+use super::{
+    ConnectionControl, ControlPhase, ProgressSample, START_ROUND_TRIPS, is_long_round_trip,
+};
 
 /// A step up is kept if the rate rises by this, a step down if it does not fall by it: less is not worth a
 /// connection, and says nothing about a link that scatters at all.
@@ -34,9 +36,6 @@ const MIN_STEP_SCATTERS: f64 = 3.0;
 /// that are 30 % off to one side are rare even where windows scatter by as much.
 const SHIFT: (f64, usize) = (0.3, 3);
 
-/// Round trips in which a new connection has come up to speed, and has brought what it costs.
-const START_ROUND_TRIPS: u32 = 12;
-
 /// On a long path nothing that a probe may find pays for it in the last seconds.
 const MIN_SECONDS_LEFT: f64 = 10.0;
 
@@ -49,8 +48,8 @@ impl ConnectionControl {
     pub(super) fn hold(&mut self, sample: ProgressSample) {
         let seconds_left = sample.remaining as f64 / self.samples.mean().max(1.0);
         if self.samples.has_shifted(SHIFT.0, SHIFT.1) || self.is_late(sample.now, seconds_left) {
-            // The link has changed, or is another than was expected: the earlier measurements do not apply to it.
-            self.worthwhile = None;
+            // The link has changed, or is slower than was expected: the earlier measurements do not apply to it.
+            (self.worthwhile, self.late_after) = (None, None);
             self.samples = RateSamples::new(self.target);
             self.phase = ControlPhase::Ramp { below: None };
             self.schedule = ProbeSchedule::default();
@@ -74,10 +73,10 @@ impl ConnectionControl {
         }
     }
 
-    /// Whether a file that one connection was to bring before another comes up to speed takes longer than that: the connection is limited.
+    /// Whether the only connection of a small file takes so long that another one would come up to speed meanwhile.
     fn is_late(&self, now: Duration, seconds_left: f64) -> bool {
         let start = START_ROUND_TRIPS * self.round_trip;
-        self.worthwhile == Some(1) && now >= start && seconds_left > start.as_secs_f64()
+        self.late_after.is_some_and(|after| now >= after) && seconds_left > start.as_secs_f64()
     }
 
     /// How many more connections to try: a quarter, or as many more as the scatter requires, up to twice as

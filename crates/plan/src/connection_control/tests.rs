@@ -78,6 +78,36 @@ fn a_users_rate_limit_gets_the_connections_that_it_needs() {
     }
 }
 
+/// What a control wants after half a second of 3 MiB over a path of 20 ms, where each connection brings 1 MiB/s.
+fn wanted_by_a_slow_small_file(rate_limit: Option<u64>) -> usize {
+    let mut control = ConnectionControl::new(ConnectionControlOptions::default());
+    let round_trip = Duration::from_millis(20);
+    control.on_first_response(3 * MIB, round_trip, rate_limit, Duration::ZERO);
+    let (mut now, mut bytes) = (Duration::ZERO, 0);
+    while now < Duration::from_millis(500) {
+        let delivering = control.target();
+        let sample = ProgressSample {
+            now,
+            bytes,
+            delivering,
+            remaining: 3 * MIB - bytes,
+            latency: round_trip,
+        };
+        if now >= control.next_sample_at() {
+            control.on_sample(sample);
+        }
+        now += Duration::from_millis(10);
+        bytes += delivering as u64 * MIB / 100;
+    }
+    control.target()
+}
+
+#[test]
+fn a_small_file_that_is_slow_gets_more_connections_unless_the_user_limits_the_rate() {
+    assert!(wanted_by_a_slow_small_file(None) >= 4);
+    assert_eq!(wanted_by_a_slow_small_file(Some(MIB)), 1);
+}
+
 /// After twenty seconds without a link one or two of sixteen were left: fewer brought as much, which was nothing.
 #[test]
 fn a_link_that_is_away_says_nothing_about_the_number() {
