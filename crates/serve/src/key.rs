@@ -4,7 +4,7 @@
 //! no NUL and no escaped slash, so joining it to a directory names something beneath that
 //! directory. Symbolic links may still lead out: the kernel checks those in
 //! [`StoreRoot`](crate::store::StoreRoot). A key contains no name that the store reserves for
-//! itself; `StoreRoot` refuses other names that the file system has for these.
+//! itself; `StoreRoot` refuses other names that the file system has for its folder.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -182,7 +182,7 @@ impl ObjectKey {
     }
 
     /// The first segment, if a file system may take it for [`RESERVED_NAME`]: one that folds case, or FAT, which ignores dots at the end
-    /// and gives short names with a tilde.
+    /// and gives short names such as `HAUL~1`.
     pub(crate) fn name_like_reserved(&self) -> Option<&[u8]> {
         let first = self.segments().next()?;
         let is_like = || {
@@ -190,7 +190,8 @@ impl ObjectKey {
             let name = &first[..first.len() - dots];
             may_fold_to_dot(first) && folded(name).eq(RESERVED_NAME.bytes())
         };
-        (first.contains(&b'~') || is_like()).then_some(first)
+        let is_short_name = |pair: &[u8]| pair[0] == b'~' && pair[1].is_ascii_digit();
+        (is_like() || first.windows(2).any(is_short_name)).then_some(first)
     }
 
     /// Whether this key is `folder` or beneath it.
@@ -359,6 +360,7 @@ mod tests {
             ("/.haul./x", true),
             ("/HAUL~1/x", true),
             ("/.haulage", false),
+            ("/~alice/x~", false),
             ("/x/.HAUL", false),
         ] {
             assert_eq!(key(path).name_like_reserved().is_some(), is_like, "{path}");

@@ -288,10 +288,10 @@ async fn e4_a_password_never_goes_by_basic_to_a_proxy_that_asked_for_something_e
 }
 
 #[tokio::test]
-async fn a_proxy_is_told_its_login_only_after_a_refusal_that_may_be_for_want_of_it() {
+async fn a_proxy_gets_its_login_after_a_refusal_that_may_be_for_want_of_it_and_no_other() {
     let proxy: Proxy = "http://me:secret@proxy.test:1".parse().unwrap();
     let asks = HeaderMap::from_iter([(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic"))]);
-    for (status, is_told) in [
+    for (status, gets_login) in [
         (401, true),
         (403, true),
         (407, true),
@@ -305,7 +305,7 @@ async fn a_proxy_is_told_its_login_only_after_a_refusal_that_may_be_for_want_of_
             client
                 .connector()
                 .retry_proxy_auth(&proxy, response, None, "GET", "http://far.test/");
-        assert_eq!(next.is_some(), is_told, "{status}");
+        assert_eq!(next.is_some(), gets_login, "{status}");
     }
 }
 

@@ -328,15 +328,11 @@ impl ConnectionControl {
             let in_flight = u128::from(limit) * round_trip.as_millis() / 1000;
             u64::try_from(in_flight).unwrap_or(u64::MAX) / USUAL_WINDOW + 1
         });
-        let worthwhile = match remaining / MIN_SHARE {
-            shares if shares > MIN_SHARES => shares.min(for_limit),
-            _ => 1,
-        };
+        let shares = remaining / MIN_SHARE;
+        let is_small = shares <= MIN_SHARES;
+        let worthwhile = if is_small { 1 } else { shares.min(for_limit) };
         self.begin_together(worthwhile, round_trip, now);
-        if is_long_round_trip(round_trip)
-            && remaining / MIN_SHARE <= MIN_SHARES
-            && rate_limit.is_none()
-        {
+        if is_small && is_long_round_trip(round_trip) && rate_limit.is_none() {
             self.late_after = Some(now.saturating_add(START_ROUND_TRIPS * round_trip));
             self.hold_window = self.options.window;
         }
