@@ -450,7 +450,9 @@ impl BatchHandle {
             TransferEvent::BatchProgress(found) => {
                 *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = *found;
             }
-            TransferEvent::Warning { text, .. } => crate::log::log(crate::log::WARNING, text),
+            TransferEvent::Warning { warning, url, .. } => {
+                crate::log::log_warning(&warning, url.as_deref());
+            }
             _ => {}
         }
         None

@@ -1,13 +1,12 @@
 //! Results as columns, for Arrow.
 
 use haul_transfer::manifest::{JobRowState, ManifestRow};
-use haul_transfer::python_terms;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::bodies::{SharedBodyColumn, row_index};
 use crate::column_buffer::ColumnBuffer;
-use crate::errors::time_limit_hint;
+use crate::remedies::remedies_hint;
 
 /// Results that were collected, each at the place of its row. Whatever can be done as they come is: at the end one thread works alone.
 #[derive(Default)]
@@ -64,7 +63,7 @@ impl ResultColumns {
         };
         let error = row.error.as_ref();
         self.error_classes[index] = error.map(|error| error.class.name());
-        self.error_texts[index] = error.map(|error| python_terms(&error.text).into());
+        self.error_texts[index] = error.map(|error| error.text.as_str().into());
         if error.is_none() {
             self.paths[index] = row.path;
             return;
@@ -142,7 +141,7 @@ impl ResultColumns {
         &str,
         Option<u16>,
         Option<&str>,
-        Option<&str>,
+        Option<String>,
         bool,
     )> {
         let (_, row) = self.first_failure.as_ref()?;
@@ -153,10 +152,7 @@ impl ResultColumns {
             &error.cause,
             row.status,
             Some(row.url.as_str()).filter(|url| !url.is_empty()),
-            error
-                .hint
-                .as_deref()
-                .or_else(|| error.time_limit.map(time_limit_hint)),
+            remedies_hint(&error.remedies),
             error.is_transient,
         ))
     }

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::errors::{HaulError, chain_text};
-use crate::log::{self, log};
+use crate::log::{self, log, log_warning};
 use crate::operation::TransferProgress;
 use crate::settings::ClientSettings;
 
@@ -107,7 +107,7 @@ impl ProgressTable {
                     wait.as_secs_f64()
                 ),
             ),
-            TransferEvent::Warning { text, .. } => log(log::WARNING, text),
+            TransferEvent::Warning { warning, url, .. } => log_warning(&warning, url.as_deref()),
             _ => {}
         }
     }

@@ -1,5 +1,4 @@
-//! Errors on their way to Python: the exceptions of `haul`, with the words and hints of the command, and Python's arguments
-//! in place of its flags.
+//! Errors on their way to Python: the exceptions of `haul`, with the words of the engine and hints that name Python's arguments.
 
 use std::error::Error;
 use std::fmt;
@@ -7,11 +6,13 @@ use std::fmt;
 use haul_net::redacted_url;
 use haul_plan::is_busy_status;
 use haul_transfer::put::PutError;
-use haul_transfer::{ErrorClass, GetError, TransferTimeLimit, python_terms};
+use haul_transfer::{ErrorClass, GetError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use url::Url;
+
+use crate::remedies::remedies_hint;
 
 /// An error as its exception has it.
 #[derive(Debug, Clone)]
@@ -73,24 +74,13 @@ impl HaulError {
 
     /// A download that failed.
     pub(crate) fn of_download(error: &GetError, url: &Url) -> Self {
-        let status = match error {
-            GetError::Status { status, .. } | GetError::Unauthorized { status, .. } => {
-                Some(status.as_u16())
-            }
-            GetError::UnexpectedContent { status, .. } => status.map(|status| status.as_u16()),
-            _ => None,
-        };
-        let hint = error.hint().map(|hint| python_terms(&hint).into_owned());
-        let limit =
-            TransferTimeLimit::of_download(error).map(|limit| time_limit_hint(limit).to_owned());
-        let hints: Vec<String> = hint.into_iter().chain(limit).collect();
         Self {
             class: error.class(),
-            text: python_terms(&chain_text(error)).into_owned(),
+            text: chain_text(error),
             kind: error.cause(),
-            status,
+            status: error.status().map(|status| status.as_u16()),
             url: Some(redacted_url(url)),
-            hint: (!hints.is_empty()).then(|| hints.join("; ")),
+            hint: remedies_hint(&error.remedies()),
             is_retryable: error.is_transient(),
         }
     }
@@ -118,36 +108,13 @@ impl HaulError {
         let class = error.class();
         Self {
             class,
-            text: python_terms(&chain_text(error)).into_owned(),
+            text: chain_text(error),
             kind: status.map_or_else(|| class.name().to_owned(), |status| status.to_string()),
             status,
             url: Some(target),
-            hint: error
-                .hint()
-                .map(|hint| python_terms(hint).into_owned())
-                .or_else(|| {
-                    TransferTimeLimit::of_upload(error)
-                        .map(|limit| time_limit_hint(limit).to_owned())
-                }),
+            hint: remedies_hint(&error.remedies()),
             is_retryable,
         }
-    }
-}
-
-/// The argument for a time limit that was too short.
-pub(crate) fn time_limit_hint(limit: TransferTimeLimit) -> &'static str {
-    match limit {
-        TransferTimeLimit::Response => {
-            "Client(response_timeout=SECONDS) waits longer for the start of a response"
-        }
-        TransferTimeLimit::Stall => "Client(timeout=SECONDS) waits longer",
-        TransferTimeLimit::RequestedWait => {
-            "Client(max_wait=SECONDS) sets how long haul waits when a server asks for it"
-        }
-        TransferTimeLimit::MinRate => {
-            "Client(min_rate=(BYTES, SECONDS)) sets which downloads are too slow, and 0 allows all"
-        }
-        TransferTimeLimit::MaxTime => "Client(max_time=SECONDS) gives each file more time",
     }
 }
 

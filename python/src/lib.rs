@@ -16,6 +16,7 @@ mod growing_buffer;
 mod log;
 mod operation;
 mod reader;
+mod remedies;
 mod result_row;
 mod row_queue;
 mod rows;

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use haul_transfer::TransferWarning;
 use pyo3::prelude::*;
+
+use crate::remedies::remedies_hint;
 
 /// Messages that may wait. Further ones are counted, and their number is a message.
 const CAPACITY: usize = 1000;
@@ -45,12 +48,19 @@ pub(crate) fn log(level: u8, text: String) {
         return;
     }
     if state.messages.len() < CAPACITY {
-        let text = haul_transfer::python_terms(&text).into_owned();
         state.messages.push_back((level, text));
         QUEUE.changed.notify_one();
     } else {
         state.dropped += 1;
     }
+}
+
+/// Logs a warning of an engine, with the arguments that help.
+pub(crate) fn log_warning(warning: &TransferWarning, url: Option<&str>) {
+    let url = url.map_or_else(String::new, |url| format!("{url}: "));
+    let hint =
+        remedies_hint(&warning.remedies()).map_or_else(String::new, |hint| format!("; {hint}"));
+    log(WARNING, format!("{url}{warning}{hint}"));
 }
 
 /// Waits for messages and takes all of them: pairs of a level and a text. `None` when the queue is closed and empty.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use haul_plan::RequestRetries;
-use haul_transfer::{DownloadOutcome, GetError, JobOutput, RemoteFile, body_channel};
+use haul_transfer::{DownloadOutcome, GetError, JobOutput, NetworkError, RemoteFile, body_channel};
 use http::HeaderMap;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -128,9 +128,10 @@ impl PythonEngine {
             };
             drop(pieces);
             let wait = match &error {
-                GetError::BrokenStream { .. } => {
-                    retries.on_failure(began.elapsed(), None, true, rand::random())
-                }
+                GetError::Network {
+                    error: NetworkError::BrokenStream { .. },
+                    ..
+                } => retries.on_failure(began.elapsed(), None, true, rand::random()),
                 _ => None,
             };
             let Some(wait) = wait else {

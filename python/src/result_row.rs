@@ -1,7 +1,6 @@
 //! The result of a row of a batch, as Python gets it.
 
 use haul_transfer::manifest::ManifestRow;
-use haul_transfer::python_terms;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -163,9 +162,7 @@ impl ResultRow {
                 .error
                 .as_ref()
                 .map(|error| error.class.name().to_owned()),
-            error: row
-                .error
-                .map(|error| python_terms(&error.text).into_owned()),
+            error: row.error.map(|error| error.text),
             offset: shard.as_ref().map(|location| location.offset),
             shard: shard.map(|location| location.shard),
             body: body.map(|body| PyBytes::new(py, &body).unbind()),

@@ -258,7 +258,11 @@ mod tests {
         insta::assert_snapshot!(
             serde_json::to_string_pretty(&download_object(0, &outcome())).unwrap()
         );
-        let exists = GetError::AlreadyExists { path: "d/f".into() };
+        let exists = GetError::Local {
+            path: "d/f".into(),
+            error: haul_transfer::LocalError::AlreadyExists,
+            resumable: false,
+        };
         let job = DownloadJob {
             id: 0,
             url: outcome().url,

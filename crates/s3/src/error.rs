@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use haul_net::RequestSecrets;
-use haul_plan::RetryAfterText;
+use haul_net::{Kind, RequestSecrets};
+use haul_plan::{Remedy, RetryAfterText, TimeLimit};
 use http::StatusCode;
 
 use crate::address::{S3Address, S3AddressError};
@@ -152,6 +152,15 @@ pub fn error_text(document: &[u8], secrets: &RequestSecrets) -> Option<String> {
     }
 }
 
+/// For a store that does not allow a request.
+#[must_use]
+pub fn access_remedies() -> Vec<Remedy> {
+    vec![
+        Remedy::advice("the credentials do not allow it"),
+        Remedy::PayForRequests,
+    ]
+}
+
 impl S3Error {
     pub(crate) fn new(
         operation: &'static str,
@@ -204,6 +213,33 @@ impl S3Error {
     #[must_use]
     pub fn status(&self) -> Option<StatusCode> {
         self.service().map(|error| error.status)
+    }
+
+    /// What the user can do about it.
+    #[must_use]
+    pub fn remedies(&self) -> Vec<Remedy> {
+        match &self.kind {
+            S3ErrorKind::Network(error) => {
+                let mut remedies = error.remedies();
+                if matches!(error.kind(), Kind::Connect(_) | Kind::NoSuchHost(_)) {
+                    remedies.push(Remedy::ChangeEndpoint);
+                }
+                remedies
+            }
+            S3ErrorKind::Service(error) => match error.code.as_str() {
+                "NoSuchBucket" => vec![Remedy::ListBuckets],
+                "AccessDenied" => access_remedies(),
+                "InvalidAccessKeyId" | "SignatureDoesNotMatch" => vec![
+                    Remedy::advice("check the access key and its secret"),
+                    Remedy::ChangeStoreCredentials,
+                ],
+                _ if error.retry_after.is_some_and(|wait| !wait.is_zero()) => {
+                    vec![Remedy::ExtendTimeLimit(TimeLimit::RequestedWait)]
+                }
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
     }
 
     /// Whether the same operation may succeed later. A response that cannot be understood may be cut short.

@@ -4,6 +4,7 @@
 //! a renderer does. The engine never waits for a renderer to take a [`TransferEvent::Progress`]. It does wait for the rarer
 //! kinds, so that none is lost; therefore a reader must keep reading until the channel closes.
 
+use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use url::Url;
 
 use crate::batch::BatchSnapshot;
 use crate::manifest::ManifestRow;
+use crate::warning::TransferWarning;
 
 /// The sender of the channel. The channel is bounded: a renderer that blocks delays the rare events and costs no memory.
 pub type TransferEventSender = mpsc::Sender<TransferEvent>;
@@ -87,14 +89,16 @@ pub enum TransferEvent {
         /// The time without new requests.
         wait: Duration,
         /// What failed.
-        reason: String,
+        reason: RetryReason,
     },
     /// The user should know something; the job continues.
     Warning {
         /// The job.
         job: u64,
         /// The warning.
-        text: String,
+        warning: TransferWarning,
+        /// The URL of a file of a batch, without secrets.
+        url: Option<String>,
     },
     /// Existing bytes are read back: at the start those of an earlier run, or at the end all of them for a checksum.
     Verifying {
@@ -123,6 +127,37 @@ pub enum TransferEvent {
         /// The error in one line.
         error: String,
     },
+}
+
+/// What failed before a retry. Requests that failed in one moment have one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryReason {
+    /// The error of the first of them, without its URL.
+    pub error: String,
+    /// How many connections failed.
+    pub connections: usize,
+    /// Whether the server closed all of them.
+    pub is_close: bool,
+}
+
+impl From<String> for RetryReason {
+    fn from(error: String) -> Self {
+        Self {
+            error,
+            connections: 1,
+            is_close: false,
+        }
+    }
+}
+
+impl fmt::Display for RetryReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.connections {
+            0 | 1 => f.write_str(&self.error),
+            count if self.is_close => write!(f, "server closed {count} connections"),
+            count => write!(f, "{count} connections failed: {}", self.error),
+        }
+    }
 }
 
 impl TransferEvent {

@@ -18,26 +18,26 @@ mod error;
 mod event;
 mod folder_walk;
 mod get;
-mod hint;
 pub mod journal;
 pub mod list;
 pub mod manifest;
 mod options;
 pub mod put;
-mod python_terms;
 mod remote_file;
 pub mod sync;
-mod time_limit;
+mod warning;
 
 pub use body_channel::{BodySender, body_channel};
-pub use error::{ErrorClass, ErrorDocument, GetError, HostFailureKind};
-pub use event::{TransferEvent, TransferEventSender};
+pub use error::{
+    ErrorClass, ErrorDocument, GetError, HostFailureKind, LocalError, NetworkError, OriginError,
+    VerificationError,
+};
+pub use event::{RetryReason, TransferEvent, TransferEventSender};
 pub use folder_walk::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
 pub use get::TransferEngine;
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,
     default_state_directory,
 };
-pub use python_terms::python_terms;
 pub use remote_file::{RemoteFile, RemoteFileMetadata};
-pub use time_limit::TransferTimeLimit;
+pub use warning::TransferWarning;

@@ -156,7 +156,7 @@ async fn message_about_two_urls_with_one_file_name() {
         let output = haul.run(&[&["get", &one, &two], flags].concat()).await;
         output
             .assert_code(1)
-            .assert_stderr_has("comes to the name f.bin, which another URL of this command has")
+            .assert_stderr_has("would be saved as f.bin, which another URL already uses")
             .assert_stderr_has("hint: download it alone, with -o FILE");
         assert!(!output.stderr.contains("another haul"), "{output:#?}");
         haul.assert_file("f.bin", &content());

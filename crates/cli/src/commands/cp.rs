@@ -10,7 +10,7 @@ use haul_transfer::put::{SourceObject, UploadInput, UploadJob};
 use http::HeaderMap;
 use tokio::runtime::Handle;
 
-use super::objects::{StoreSession, exit_reason, hint, report};
+use super::objects::{StoreSession, exit_reason, report};
 use super::run_loop::{RunLoop, new_runtime};
 use super::uploads::{
     BadInput, FoundUpload, UploadJobSource, UploadRun, UploadSettings, connect, dry_run,
@@ -31,8 +31,9 @@ pub(crate) fn run(args: &CpArgs) -> ExitCode {
 }
 
 fn copy(args: &CpArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
-    let plan = CopyPlan::new(args)
-        .map_err(|error| outputs.report_failure(ExitReason::Usage, &error.text, error.hint))?;
+    let plan = CopyPlan::new(args).map_err(|error| {
+        outputs.report_failure(ExitReason::Usage, &error.text, error.hint.as_deref())
+    })?;
     if args.messages.json {
         output::check_stdout().map_err(|error| output::report_write_error(&error))?;
     }
@@ -321,7 +322,7 @@ impl Iterator for CopyJobs {
 fn bad_source(error: &BucketError) -> BadInput {
     let (exit, hint) = match error {
         BucketError::Interrupted => (ExitReason::Interrupted, None),
-        BucketError::Store(error) => (exit_reason(error), hint(error)),
+        BucketError::Store(error) => (exit_reason(error), message::store_hint(error)),
     };
     BadInput {
         exit,

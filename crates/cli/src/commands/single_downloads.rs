@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haul_net::ClientConfig;
 use haul_transfer::{
-    DownloadJob, DownloadOutcome, GetError, GetOptions, JobOutput, TransferEngine,
+    DownloadJob, DownloadOutcome, GetError, GetOptions, JobOutput, LocalError, TransferEngine,
 };
 use tokio::task::JoinSet;
 
@@ -234,5 +234,5 @@ impl<'a> ResultWriter<'a> {
 }
 
 fn is_broken_pipe(error: &GetError) -> bool {
-    matches!(error, GetError::OutputStream { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    matches!(error, GetError::Local { error: LocalError::Output { source, .. }, .. } if source.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use console::measure_text_width;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary, SlowJob};
 use haul_transfer::manifest::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
-use haul_transfer::{ErrorClass, TransferEvent};
+use haul_transfer::{ErrorClass, TransferEvent, TransferWarning};
 
 use super::json::JsonRenderer;
 use super::plain::PlainRenderer;
@@ -262,7 +262,10 @@ fn rows_that_failed_are_objects_and_others_are_not() {
 fn warnings_are_printed_up_to_a_limit() {
     let warning = TransferEvent::Warning {
         job: 1,
-        text: "http://h.test/a: the origin sent it as gzip\u{1b}[2J".into(),
+        warning: TransferWarning::StartsAgain {
+            reason: "http://h.test/a: the origin sent it as gzip\u{1b}[2J",
+        },
+        url: None,
     };
     let mut view = BatchView::new(false, false);
     let lines: Vec<String> = (0..100)

@@ -175,9 +175,12 @@ pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value
             reason: why,
             ..
         } => {
-            json!({"event": "retry", "attempt": attempt, "of": limit, "wait_ms": millis(*wait), "why": why})
+            json!({"event": "retry", "attempt": attempt, "of": limit, "wait_ms": millis(*wait), "why": why.to_string()})
         }
-        TransferEvent::Warning { text, .. } => json!({"event": "warning", "text": text}),
+        TransferEvent::Warning { warning, url, .. } => {
+            let text = message::transfer_warning_line(warning, url.as_deref());
+            json!({"event": "warning", "text": text})
+        }
         TransferEvent::Verifying { bytes, .. } => json!({"event": "verifying", "bytes": bytes}),
         TransferEvent::Finished { bytes, elapsed, .. } => {
             json!({"event": "finished", "bytes": bytes, "ms": millis(*elapsed)})

@@ -7,7 +7,7 @@ use haul_plan::ConnectionCountLimit;
 use haul_transfer::TransferEvent;
 
 use super::text::{bytes_text, connections_text, rate_text};
-use crate::message::{sanitize, warning_text};
+use crate::message::{sanitize, transfer_warning};
 
 /// Decides which events have a message, and what it says.
 #[derive(Debug, Default)]
@@ -38,8 +38,8 @@ impl EventMessages {
         let of = name.map_or_else(String::new, |name| format!("{name}: "));
         match event {
             _ if self.quiet => None,
-            TransferEvent::Warning { text, .. } => {
-                Some(warning_text(&format!("{of}{}", sanitize(text))))
+            TransferEvent::Warning { warning, url, .. } => {
+                Some(transfer_warning(&of, warning, url.as_deref()))
             }
             // A retry without a wait is of no interest.
             TransferEvent::Retry {
@@ -49,7 +49,7 @@ impl EventMessages {
                 reason,
                 ..
             } if !wait.is_zero() || self.verbose => {
-                let (reason, seconds) = (sanitize(reason), seconds_text(*wait));
+                let (reason, seconds) = (sanitize(&reason.to_string()), seconds_text(*wait));
                 let then = match attempt {
                     _ if wait.is_zero() => "trying again at once".to_owned(),
                     // Other connections still deliver: this is no retry.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use console::{measure_text_width, truncate_str};
 use haul_transfer::TransferEvent;
+use haul_transfer::TransferWarning;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary, SlowJob};
 use haul_transfer::manifest::{JobRowState, ManifestRow};
 
@@ -16,7 +17,7 @@ use super::remaining::RemainingTime;
 use super::text::{bytes_text, files_rate_text, speed_text, time_text};
 use super::throttle::LineThrottle;
 use super::view::ProgressView;
-use crate::message::{error_text, sanitize, warning_text};
+use crate::message::{error_text, sanitize, transfer_warning};
 use crate::report::{self, ended_files};
 
 #[derive(Debug)]
@@ -68,9 +69,14 @@ impl BatchView {
     }
 
     /// The line of a warning, if it is shown.
-    fn warning_line(&mut self, now: Duration, text: &str) -> Option<String> {
+    fn warning_line(
+        &mut self,
+        now: Duration,
+        warning: &TransferWarning,
+        url: Option<&str>,
+    ) -> Option<String> {
         let shown = !self.quiet && (self.verbose || self.warning_throttle.admit(now));
-        shown.then(|| warning_text(&sanitize(text)))
+        shown.then(|| transfer_warning("", warning, url))
     }
 
     /// The slowest job, if it is slow.
@@ -164,7 +170,9 @@ impl ProgressView for BatchView {
                 None
             }
             TransferEvent::BatchRow(row) => self.row_line(now, row),
-            TransferEvent::Warning { text, .. } => self.warning_line(now, text),
+            TransferEvent::Warning { warning, url, .. } => {
+                self.warning_line(now, warning, url.as_deref())
+            }
             _ => None,
         }
     }

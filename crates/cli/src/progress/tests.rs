@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use console::measure_text_width;
 use haul_plan::ConnectionCountLimit;
-use haul_transfer::TransferEvent;
+use haul_transfer::{TransferEvent, TransferWarning};
 
 use super::board::DownloadsProgress;
 use super::downloads::DownloadsView;
@@ -240,11 +240,14 @@ fn plain_has_a_line_a_second_and_messages() {
         attempt: 2,
         limit: 10,
         wait: ms(400),
-        reason: "closed\u{1b}[2J".into(),
+        reason: "closed\u{1b}[2J".to_owned().into(),
     };
     let warning = TransferEvent::Warning {
         job: 0,
-        text: "no validator".into(),
+        warning: TransferWarning::StartsAgain {
+            reason: "no validator",
+        },
+        url: None,
     };
     for event in [segment, retry, warning] {
         lines.extend(plain.event_line(ms(2600), &event));
@@ -287,7 +290,8 @@ fn quiet_has_no_messages() {
     assert_eq!(
         quiet.line_for(&TransferEvent::Warning {
             job: 0,
-            text: "x".into()
+            warning: TransferWarning::StartsAgain { reason: "x" },
+            url: None
         }),
         None
     );
@@ -297,7 +301,7 @@ fn quiet_has_no_messages() {
         attempt: 1,
         limit: 10,
         wait: Duration::ZERO,
-        reason: "x".into(),
+        reason: "x".to_owned().into(),
     };
     assert_eq!(usual.line_for(&at_once), None);
     let mut all = EventMessages::new(false, true, 1);
@@ -310,7 +314,7 @@ fn quiet_has_no_messages() {
         attempt: 0,
         limit: 0,
         wait: ms(400),
-        reason: "x".into(),
+        reason: "x".to_owned().into(),
     };
     assert_eq!(
         usual.line_for(&fewer).unwrap(),
@@ -332,7 +336,8 @@ fn messages_of_several_jobs_name_the_job() {
     let mut notes = EventMessages::new(false, true, 2);
     let warning = TransferEvent::Warning {
         job: 4,
-        text: "hm".into(),
+        warning: TransferWarning::StartsAgain { reason: "hm" },
+        url: None,
     };
     let url = url::Url::parse("http://h.test/f").unwrap();
     let mut lines = vec![notes.line_for(&warning)];
@@ -402,11 +407,12 @@ fn every_event_is_one_object() {
             attempt: 1,
             limit: 10,
             wait: ms(250),
-            reason: "closed".into(),
+            reason: "closed".to_owned().into(),
         },
         TransferEvent::Warning {
             job: 3,
-            text: "hm".into(),
+            warning: TransferWarning::StartsAgain { reason: "hm" },
+            url: None,
         },
         TransferEvent::Verifying { job: 3, bytes: 9 },
         TransferEvent::Finished {

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use haul_plan::Checksum;
+use haul_plan::{Checksum, Remedy};
 use haul_transfer::batch::{BatchHalt, BatchHaltKind, BatchSummary, FailureGroup};
 use haul_transfer::manifest::{JobRowState, ManifestRow};
 use serde_json::{Value, json};
 
 use super::{FileAction, fit_line, per_second};
 use crate::exit::ExitReason;
-use crate::message::{error_text, sanitize, time_limit_hint};
+use crate::message::{error_text, remedies_hint, sanitize};
 use crate::progress::{bytes_text, files_rate_text, rate_text};
 
 /// Causes that are listed.
@@ -260,20 +260,33 @@ pub(crate) fn failures_text(summary: &BatchSummary, hint: &str) -> Option<String
             others.len()
         );
     }
-    let limits: BTreeSet<&str> = listed
+    let remedies: BTreeSet<&Remedy> = listed
         .iter()
-        .filter_map(|cause| cause.time_limit.map(time_limit_hint))
+        .flat_map(|cause| &cause.remedies)
+        .filter(|remedy| helps_many(remedy))
         .collect();
-    let hints: Vec<&str> = std::iter::once(hint).chain(limits).collect();
+    let remedies: Vec<Remedy> = remedies.into_iter().cloned().collect();
+    let hints: Vec<String> = std::iter::once(hint.to_owned())
+        .chain(remedies_hint(&remedies))
+        .collect();
     Some(error_text(&text, Some(&hints.join("; "))))
+}
+
+/// Whether a remedy is one setting that may help all files with the same cause.
+fn helps_many(remedy: &Remedy) -> bool {
+    matches!(
+        remedy,
+        Remedy::ExtendTimeLimit(_) | Remedy::Replace | Remedy::IgnoreRobotsTag
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use haul_plan::DigestAlgorithm;
+    use haul_plan::TimeLimit;
+    use haul_transfer::ErrorClass;
     use haul_transfer::archive::ShardEntryLocation;
     use haul_transfer::manifest::{ManifestRowError, RowTimings};
-    use haul_transfer::{ErrorClass, TransferTimeLimit};
 
     use super::*;
 
@@ -386,9 +399,10 @@ mod tests {
             example_url: text
                 .starts_with("404")
                 .then(|| ("http://h.test/a".to_owned(), String::new())),
-            time_limit: text
-                .ends_with("asks to wait")
-                .then_some(TransferTimeLimit::RequestedWait),
+            remedies: match text.ends_with("asks to wait") {
+                true => vec![Remedy::ExtendTimeLimit(TimeLimit::RequestedWait)],
+                false => Vec::new(),
+            },
         };
         let mut causes = vec![
             cause(

@@ -1,6 +1,7 @@
 //! What can go wrong between a request and the end of its response, by meaning.
 
 pub(crate) mod proxy_refusal;
+mod remedies;
 
 use std::error::Error as StdError;
 use std::fmt;

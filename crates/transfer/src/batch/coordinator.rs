@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use haul_plan::WaitText;
 use haul_plan::dispatch::RequestedPause;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -25,6 +24,7 @@ use super::workers::WorkerPool;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::get::EngineState;
 use crate::options::ExistingFilePolicy;
+use crate::warning::TransferWarning;
 
 /// How often the coordinator looks at the batch: smooth for an eye, and soon enough for a retry that is due.
 const TICK: Duration = Duration::from_millis(50);
@@ -146,12 +146,15 @@ impl BatchCoordinator {
         self.workers.start_jobs();
         self.workers.flush_buffer().await;
         for RequestedPause { host, wait } in self.queue.take_requested_pauses() {
-            let text = format!(
-                "{host} asks to wait for {}: its files wait until then",
-                WaitText(wait)
-            );
-            let warning = TransferEvent::Warning { job: 0, text };
-            let _ = self.events.send(warning).await;
+            let event = TransferEvent::Warning {
+                job: 0,
+                warning: TransferWarning::HostAsksToWait {
+                    host: host.to_string(),
+                    wait,
+                },
+                url: None,
+            };
+            let _ = self.events.send(event).await;
         }
         let snapshot = BatchSnapshot {
             summary: self.summary(),
@@ -167,9 +170,10 @@ impl BatchCoordinator {
     /// Sums up the progress of large jobs, and passes their warnings on with the URL.
     async fn on_job_event(&self, event: TransferEvent) {
         match event {
-            TransferEvent::Warning { job, text } => {
-                let text = self.running_jobs.with_url(job, text);
-                let _ = self.events.send(TransferEvent::Warning { job, text }).await;
+            TransferEvent::Warning { job, warning, .. } => {
+                let url = self.running_jobs.url(job);
+                let event = TransferEvent::Warning { job, warning, url };
+                let _ = self.events.send(event).await;
             }
             event => {
                 if let Some(ticket) = self.running_jobs.on_progress(&event) {

@@ -149,7 +149,7 @@ impl BatchCounters {
             class,
             count: 0,
             example: row_error.text.clone(),
-            time_limit: row_error.time_limit,
+            remedies: row_error.remedies.clone(),
             example_url: error
                 .filter(|error| error.cause() == cause)
                 .and_then(GetError::cause_detail)

@@ -12,7 +12,7 @@ use super::job::{BatchJob, BatchJobStrategy};
 use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{StoredValidators, file_beginning, load_validators, noted_download};
-use crate::error::GetError;
+use crate::error::{GetError, LocalError};
 use crate::get::ExpectedDigests;
 use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::ExistingFilePolicy;
@@ -35,21 +35,30 @@ pub(super) fn check_existing(
         Ok(found) => found,
         // A dangling link takes the name.
         Err(_) if path.is_symlink() && policy == ExistingFilePolicy::Keep => {
-            return Some(JobOutcome::failed(job, GetError::AlreadyExists { path }));
+            return Some(JobOutcome::failed(
+                job,
+                GetError::local(path, LocalError::AlreadyExists),
+            ));
         }
         Err(_) => return None,
     };
-    let occupied = |reason| GetError::PathOccupied {
-        path: job.path.clone(),
-        reason,
+    let occupied = |reason, is_replaceable| {
+        let error = LocalError::Occupied {
+            reason,
+            is_replaceable,
+        };
+        GetError::local(job.path.clone(), error)
     };
     if found.is_dir() {
-        return Some(JobOutcome::failed(job, GetError::IsDirectory { path }));
+        return Some(JobOutcome::failed(
+            job,
+            GetError::local(path, LocalError::IsDirectory),
+        ));
     }
     if !found.is_file() {
         return Some(JobOutcome::failed(
             job,
-            occupied("it is not a regular file"),
+            occupied("it is not a regular file", false),
         ));
     }
     match policy {
@@ -59,7 +68,7 @@ pub(super) fn check_existing(
             match decision {
                 ListedVersionDecision::Refuse(difference) => {
                     let reason = difference_text(difference);
-                    Some(JobOutcome::failed(job, occupied(reason)))
+                    Some(JobOutcome::failed(job, occupied(reason, true)))
                 }
                 _ => {
                     job.download.replaces_file = true;
@@ -68,7 +77,7 @@ pub(super) fn check_existing(
             }
         }
         ExistingFilePolicy::Keep if let Some(reason) = unexpected => {
-            Some(JobOutcome::failed(job, occupied(reason)))
+            Some(JobOutcome::failed(job, occupied(reason, true)))
         }
         ExistingFilePolicy::Keep if job.has_digest() => {
             job.strategy = BatchJobStrategy::VerifyExisting;
@@ -126,13 +135,9 @@ fn decide_listed(
 /// Why a file that is another version than that of the list must not be replaced.
 fn difference_text(difference: VersionDifference) -> &'static str {
     match difference {
-        VersionDifference::Size => {
-            "its size is not the one in the list, and only --overwrite replaces it"
-        }
-        VersionDifference::EntityTag => {
-            "the list has another version of it, and only --overwrite replaces it"
-        }
-        VersionDifference::Time => "the list has a newer one, and only --overwrite replaces it",
+        VersionDifference::Size => "its size is not the one in the list",
+        VersionDifference::EntityTag => "the list has another version of it",
+        VersionDifference::Time => "the list has a newer one",
     }
 }
 
@@ -147,15 +152,13 @@ pub(super) fn unexpected_content(
     }
     let length = path.metadata().ok().filter(Metadata::is_file)?.len();
     if expected.check_length(length).is_err() {
-        return Some("its size is not the expected one, and only --overwrite replaces it");
+        return Some("its size is not the expected one");
     }
     if expected.accepts_html() {
         return None;
     }
     let beginning = file_beginning(path, DOCUMENT_BEGINNING)?;
-    begins_html(&beginning).then_some(
-        "it is an HTML page, which is not the expected type, and only --overwrite replaces it",
-    )
+    begins_html(&beginning).then_some("it is an HTML page, which is not the expected type")
 }
 
 /// Reads the file, which may take long, and checks its digest. `None` when the batch was stopped.
@@ -165,16 +168,19 @@ pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Optio
     let (bytes, digests) = match hash_and_sync(job, &expected, stop) {
         Ok(read) => read?,
         Err(error) => {
-            let error = GetError::local("read", path(), error);
+            let error = GetError::io("read", path(), error);
             return Some(JobOutcome::failed(job, error));
         }
     };
     if expected.verify(&job.download.url, &digests).is_err() {
         // The file is the user's, so it stays.
-        let error = GetError::PathOccupied {
-            path: path(),
-            reason: "its digest is not the one in the list",
-        };
+        let error = GetError::local(
+            path(),
+            LocalError::Occupied {
+                reason: "its digest is not the one in the list",
+                is_replaceable: false,
+            },
+        );
         return Some(JobOutcome::failed(job, error));
     }
     Some(JobOutcome::success(ManifestRow {

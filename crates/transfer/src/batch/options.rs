@@ -4,12 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_plan::dispatch::JobDispatcherOptions;
-use haul_plan::{Checksum, ErrorLimit, PathLayout};
+use haul_plan::{Checksum, ErrorLimit, PathLayout, Remedy};
 
 use url::Url;
 
 use crate::error::ErrorClass;
-use crate::time_limit::TransferTimeLimit;
 
 /// Settings of a [`Batch`](super::Batch).
 #[derive(Debug, Clone)]
@@ -155,8 +154,8 @@ pub struct FailureGroup {
     pub example: String,
     /// The URL of the first of them, and what its error says beyond the cause, where URL and cause say everything else.
     pub example_url: Option<(String, String)>,
-    /// The time limit that ended the first of them.
-    pub time_limit: Option<TransferTimeLimit>,
+    /// What the user can do about the error of the first of them.
+    pub remedies: Vec<Remedy>,
 }
 
 /// A snapshot of a running batch.

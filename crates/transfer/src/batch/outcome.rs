@@ -13,10 +13,9 @@ use super::job::BatchJob;
 use super::options::{BatchHaltKind, BatchOptions};
 use super::published_rows::PublishedRows;
 use crate::archive::ArchiveError;
-use crate::error::GetError;
+use crate::error::{GetError, LocalError, OriginError};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::manifest::{JobRowState, Manifest, ManifestError, ManifestRow, ManifestRowError};
-use crate::time_limit::TransferTimeLimit;
 
 /// The outcome of a job.
 #[derive(Debug)]
@@ -38,20 +37,10 @@ impl JobOutcome {
             class: error.class(),
             text: error_chain(&error),
             cause: error.cause(),
-            hint: error.hint(),
-            time_limit: TransferTimeLimit::of_download(&error),
+            remedies: error.remedies(),
             is_transient: error.is_transient(),
         });
-        if let GetError::Status { status, .. }
-        | GetError::Unauthorized { status, .. }
-        | GetError::ForbiddenByRobotsTag { status, .. }
-        | GetError::UnexpectedContent {
-            status: Some(status),
-            ..
-        } = &error
-        {
-            row.status = Some(status.as_u16());
-        }
+        row.status = error.status().map(|status| status.as_u16()).or(row.status);
         Self {
             error: Some(error),
             ..Self::success(row)
@@ -203,7 +192,15 @@ impl OutcomeRecorder {
                 }
             }
             // The file under its path is another URL's.
-            (Some(_), None) if matches!(error, Some(GetError::DuplicateName { .. })) => {
+            (Some(_), None)
+                if matches!(
+                    error,
+                    Some(GetError::Local {
+                        error: LocalError::DuplicateName { .. },
+                        ..
+                    })
+                ) =>
+            {
                 self.publish_row(row, error.as_ref(), is_held);
             }
             (Some(rows), None) => {
@@ -319,7 +316,11 @@ impl OutcomeRecorder {
 
 /// What the refusal of an object is about, and its cause; `None` where nobody refused.
 fn refusal(error: &GetError) -> Option<(RefusalReach, String)> {
-    let (GetError::Status { status, .. } | GetError::Unauthorized { status, .. }) = error else {
+    let GetError::Origin {
+        error: OriginError::Status { status, .. },
+        ..
+    } = error
+    else {
         return None;
     };
     // The code comes first in the text of a store's error.
@@ -332,13 +333,22 @@ fn refusal(error: &GetError) -> Option<(RefusalReach, String)> {
 /// Whether every other job would fail in the same way.
 fn stops_batch(error: &GetError) -> bool {
     match error {
-        GetError::NoSpace { .. } => true,
+        GetError::Local {
+            error: LocalError::NoSpace { .. },
+            ..
+        } => true,
         // A problem of one entry is not a problem of the next.
-        GetError::Archive { source, .. } => !matches!(
+        GetError::Local {
+            error: LocalError::Archive { source, .. },
+            ..
+        } => !matches!(
             **source,
             ArchiveError::InvalidName { .. } | ArchiveError::Content(_)
         ),
-        GetError::LocalIo { source, .. } => matches!(
+        GetError::Local {
+            error: LocalError::Io { source, .. },
+            ..
+        } => matches!(
             source.kind(),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem
         ),
@@ -348,7 +358,11 @@ fn stops_batch(error: &GetError) -> bool {
 
 /// Whether the reader of an archive stream has closed it.
 fn is_archive_stream_error(error: &GetError) -> bool {
-    let GetError::Archive { source, .. } = error else {
+    let GetError::Local {
+        error: LocalError::Archive { source, .. },
+        ..
+    } = error
+    else {
         return false;
     };
     matches!(**source, ArchiveError::Stream(_))

@@ -50,12 +50,10 @@ impl RunningJobs {
         run.ticket.take_if(|_| more)
     }
 
-    /// Puts the job's URL in front of a message, if the job still runs.
-    pub(super) fn with_url(&self, job: u64, text: String) -> String {
-        match self.lock().get(&job) {
-            Some(run) => format!("{}: {text}", haul_net::redacted_url(&run.url)),
-            None => text,
-        }
+    /// The job's URL without secrets, if the job still runs.
+    pub(super) fn url(&self, job: u64) -> Option<String> {
+        let jobs = self.lock();
+        jobs.get(&job).map(|run| haul_net::redacted_url(&run.url))
     }
 
     /// Bytes so far of all jobs that report progress.

@@ -22,7 +22,7 @@ use crate::disk::{
     KeptSeconds, KnownLength, StorageWrapping, UnnamedFile, blocking, directory_of,
     store_validators,
 };
-use crate::error::GetError;
+use crate::error::{GetError, VerificationError};
 use crate::get::{UnnamedBody, WholeFile};
 use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::GetOptions;
@@ -258,7 +258,7 @@ impl WriteResult {
 }
 
 fn local_error(action: &'static str, job: &BatchJob, error: io::Error) -> GetError {
-    GetError::local(action, job.path.clone(), error)
+    GetError::io(action, job.path.clone(), error)
 }
 
 fn into_unnamed_file(
@@ -306,7 +306,10 @@ fn digests_of(
 fn keep_wrong_file(job: &BatchJob, body: &UnnamedBody, mut error: GetError) -> GetError {
     let paths = job.paths();
     let name = paths.bad_checksum();
-    if let GetError::Checksum { moved_to, .. } = &mut error
+    if let GetError::Verification {
+        error: VerificationError::Checksum { moved_to, .. },
+        ..
+    } = &mut error
         && job.staging_path.is_none()
         && let UnnamedBody::File(file) = body
         && file.replace(&name, &paths.replacement()).is_ok()

@@ -3,14 +3,16 @@
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use haul_net::{FetchResponse, Kind};
 use haul_plan::{
     ExceededLimit, RequestFailure, SourceMismatch, UnexpectedContent, first_line_of_text,
 };
+use http::StatusCode;
 use url::Url;
 
-use crate::error::{ErrorDocument, GetError};
+use crate::error::{ErrorDocument, GetError, NetworkError, OriginError, VerificationError};
 
 /// Why a request brought no more bytes.
 #[derive(Debug)]
@@ -59,11 +61,7 @@ impl AttemptError {
         length: Option<u64>,
         url: &Url,
     ) -> Box<Self> {
-        let error = GetError::LimitExceeded {
-            url: shown_url(url),
-            limit,
-            resumable: false,
-        };
+        let error = GetError::network(shown_url(url), NetworkError::LimitExceeded { limit });
         match (limit, length) {
             (ExceededLimit::MinRate { .. }, Some(_)) => {
                 Self::of_source(RequestFailure::TooSlow, error)
@@ -80,12 +78,13 @@ impl AttemptError {
     ) -> Box<Self> {
         Self::of_source(
             failure,
-            GetError::Transport {
-                url: shown_url(url),
-                range,
-                source: Box::new(error),
-                resumable: false,
-            },
+            GetError::network(
+                shown_url(url),
+                NetworkError::Transport {
+                    range,
+                    source: Box::new(error),
+                },
+            ),
         )
     }
 
@@ -95,52 +94,48 @@ impl AttemptError {
         response: &FetchResponse,
         url: &Url,
     ) -> Box<Self> {
-        let (url, credentials_sent) = (shown_url(url), response.authorized);
+        let url = shown_url(url);
         let secrets = response.request_secrets();
         let media_type = haul_plan::media_type(&response.headers);
+        let of_status =
+            |status: &StatusCode, realm, retry_after: &Option<Duration>| OriginError::Status {
+                status: *status,
+                credentials_sent: response.authorized,
+                realm,
+                retry_after: *retry_after,
+                response_text: None,
+            };
         let error = match &failure {
             RequestFailure::Busy {
                 status,
                 retry_after,
-            } => GetError::Status {
-                url,
-                status: *status,
-                credentials_sent,
-                retry_after: *retry_after,
-                response_text: None,
-                resumable: false,
-            },
+            } => GetError::origin(url, of_status(status, None, retry_after)),
             RequestFailure::RangeRefused { status } | RequestFailure::Denied { status } => {
-                GetError::Status {
-                    url,
-                    status: *status,
-                    credentials_sent,
-                    retry_after: None,
-                    response_text: None,
-                    resumable: false,
-                }
+                GetError::origin(url, of_status(status, None, &None))
             }
-            RequestFailure::Unauthorized { status, realm } => GetError::Unauthorized {
+            RequestFailure::Unauthorized { status, realm } => {
+                let realm = realm.as_deref().map(|realm| secrets.redact(realm));
+                GetError::origin(url, of_status(status, realm, &None))
+            }
+            RequestFailure::Changed => {
+                GetError::verification(url, VerificationError::ResourceChanged)
+            }
+            RequestFailure::ErrorPage => GetError::verification(
                 url,
-                status: *status,
-                credentials_sent,
-                realm: realm.as_deref().map(|realm| secrets.redact(realm)),
-                response_text: None,
-            },
-            RequestFailure::Changed => GetError::ResourceChanged { url },
-            RequestFailure::ErrorPage => GetError::ErrorPage {
+                VerificationError::ErrorPage {
+                    document: Box::new(ErrorDocument {
+                        media_type: media_type.map(|text| secrets.redact(&text).into()),
+                        length: response.remaining(),
+                        text: None,
+                    }),
+                },
+            ),
+            unusable => GetError::origin(
                 url,
-                document: Box::new(ErrorDocument {
-                    media_type: media_type.map(|text| secrets.redact(&text).into()),
-                    length: response.remaining(),
-                    text: None,
-                }),
-                resumable: false,
-            },
-            unusable => GetError::UnusableResponse {
-                url,
-                reason: secrets.redact(&unusable.to_string()),
-            },
+                OriginError::UnusableResponse {
+                    reason: secrets.redact(&unusable.to_string()),
+                },
+            ),
         };
         let redirect = response.redirected.then(|| RedirectTarget {
             host: haul_net::origin_text(&response.url).into_owned(),
@@ -164,9 +159,14 @@ impl AttemptError {
     pub(crate) fn with_response_text(mut self: Box<Self>, text: Option<String>) -> Box<Self> {
         let text = text.map(Into::into);
         match &mut self.error {
-            GetError::Status { response_text, .. }
-            | GetError::Unauthorized { response_text, .. } => *response_text = text,
-            GetError::ErrorPage { document, .. } => document.text = text,
+            GetError::Origin {
+                error: OriginError::Status { response_text, .. },
+                ..
+            } => *response_text = text,
+            GetError::Verification {
+                error: VerificationError::ErrorPage { document },
+                ..
+            } => document.text = text,
             _ => {}
         }
         self
@@ -176,10 +176,12 @@ impl AttemptError {
     pub(crate) fn wrong_file(mismatch: SourceMismatch, url: &Url) -> Box<Self> {
         Self::of_source(
             RequestFailure::WrongFile,
-            GetError::WrongFile {
-                url: shown_url(url),
-                reason: mismatch.to_string(),
-            },
+            GetError::verification(
+                shown_url(url),
+                VerificationError::WrongFile {
+                    reason: mismatch.to_string(),
+                },
+            ),
         )
     }
 
@@ -194,11 +196,13 @@ impl AttemptError {
         }
         Self::of_source(
             RequestFailure::WrongFile,
-            GetError::UnexpectedContent {
-                url: shown_url(url),
-                status: Some(response.status),
-                source,
-            },
+            GetError::verification(
+                shown_url(url),
+                VerificationError::UnexpectedContent {
+                    status: Some(response.status),
+                    source,
+                },
+            ),
         )
     }
 
@@ -210,17 +214,19 @@ impl AttemptError {
     ) -> Box<Self> {
         Self::of_source(
             RequestFailure::WrongFile,
-            GetError::ForbiddenByRobotsTag {
-                url: shown_url(url),
-                status: response.status,
-                directive,
-            },
+            GetError::verification(
+                shown_url(url),
+                VerificationError::ForbiddenByRobotsTag {
+                    status: response.status,
+                    directive,
+                },
+            ),
         )
     }
 
     /// The disk failed: no other source can help.
     pub(crate) fn local(path: PathBuf, source: io::Error) -> Box<Self> {
-        Self::without_recovery(GetError::local("write to", path, source))
+        Self::without_recovery(GetError::io("write to", path, source))
     }
 
     /// An error that ends the job, whatever the recovery policy would say.

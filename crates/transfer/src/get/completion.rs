@@ -17,9 +17,10 @@ use super::partial_download::PartialDownload;
 use super::strategy::{DownloadTotals, DownloadedFile};
 use crate::checksum::{ComputedDigest, DigestFollower, DigestSet};
 use crate::disk::{FilePermissions, KeptMetadata, blocking, store_validators};
-use crate::error::{ErrorClass, GetError};
+use crate::error::{ErrorClass, GetError, LocalError, VerificationError};
 use crate::event::TransferEvent;
 use crate::options::{DownloadOutcome, ExistingFilePolicy};
+use crate::warning::TransferWarning;
 
 /// Bytes that are read between two looks at whether the job is to stop.
 const READ_SIZE: usize = 1 << 20;
@@ -120,11 +121,11 @@ async fn verify_and_publish(
             parents.try_for_each(|directory| partial.storage().sync_directory(directory))
         };
         let synced = unsynced.map_or_else(|| blocking(sync_parents), Err);
-        synced.map_err(|e| GetError::local("sync the directory of", path.clone(), e))?;
+        synced.map_err(|e| GetError::io("sync the directory of", path.clone(), e))?;
     } else if let Some(error) = unsynced {
-        let text = "is whole and in its place, but a power cut now may take its name";
+        let (path, error) = (path.clone(), error.to_string());
         context
-            .warn(format!("{} {text}: {error}", path.display()))
+            .warn(TransferWarning::NameNotSynced { path, error })
             .await;
     }
     Ok(VerificationOutcome::Published(PublishedFile {
@@ -151,7 +152,7 @@ async fn compute_digests(
     context.send(TransferEvent::Verifying { job, bytes }).await;
     let follower = follower.unwrap_or_else(|| DigestFollower::start(partial.storage(), hashers));
     let computed = context.unless_stopped(follower.finish(length)).await?;
-    computed.map_err(|source| GetError::local("read", partial.paths.partial(), source))
+    computed.map_err(|source| GetError::io("read", partial.paths.partial(), source))
 }
 
 /// Gives a whole and verified partial file its final name, and the permissions of the file that it replaces. Returns why the name may
@@ -170,7 +171,7 @@ fn publish(
     let path = partial.paths.path().to_owned();
     let local = |action| {
         let path = path.clone();
-        move |source| GetError::local(action, path, source)
+        move |source| GetError::io(action, path, source)
     };
     blocking(|| {
         let replaced = FilePermissions::of_file(&path).or(partial.replaced_permissions);
@@ -183,7 +184,9 @@ fn publish(
         partial.check_in_place().map_err(local("rename"))?;
         let renamed = partial.paths.publish(replace);
         renamed.map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => GetError::AlreadyExists { path: path.clone() },
+            io::ErrorKind::AlreadyExists => {
+                GetError::local(path.clone(), LocalError::AlreadyExists)
+            }
             _ => local("rename to")(e),
         })?;
         note.write_beside(
@@ -206,7 +209,14 @@ pub(super) fn set_aside(partial: &mut PartialDownload, mut error: GetError) -> G
         partial.mark_published();
         Ok::<_, io::Error>(())
     });
-    if let (GetError::Checksum { moved_to, .. }, Ok(())) = (&mut error, moved) {
+    if let (
+        GetError::Verification {
+            error: VerificationError::Checksum { moved_to, .. },
+            ..
+        },
+        Ok(()),
+    ) = (&mut error, moved)
+    {
         *moved_to = Some(aside);
     }
     error
@@ -243,7 +253,7 @@ async fn digests_of_file(
     }
     let job = context.job.id;
     context.send(TransferEvent::Verifying { job, bytes }).await;
-    let local = |source: io::Error| GetError::local("read", path.to_owned(), source);
+    let local = |source: io::Error| GetError::io("read", path.to_owned(), source);
     let mut file = blocking(|| File::open(path)).map_err(local)?;
     let mut buffer = vec![0; READ_SIZE];
     loop {

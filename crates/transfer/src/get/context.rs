@@ -17,6 +17,7 @@ use super::reserved_names::ReservedNames;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::options::{DownloadJob, ExistingFilePolicy, GetOptions};
+use crate::warning::TransferWarning;
 
 /// How often a running job reports its progress: smooth for an eye, nothing for a processor.
 pub(super) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -136,14 +137,18 @@ impl JobContext<'_> {
     /// Says, once for all jobs, that the file system of a file does not keep its time.
     pub(super) async fn warn_of_lost_times(&self, path: &Path) {
         if !self.engine.lost_times.swap(true, Ordering::Relaxed) {
-            let what = "the file system does not keep the time of the origin's file: it has that of the download";
-            self.warn(format!("{}: {what}", path.display())).await;
+            let path = path.to_owned();
+            self.warn(TransferWarning::LostTime { path }).await;
         }
     }
 
-    pub(super) async fn warn(&self, text: impl Into<String>) {
-        let (job, text) = (self.job.id, text.into());
-        self.send(TransferEvent::Warning { job, text }).await;
+    pub(super) async fn warn(&self, warning: TransferWarning) {
+        self.send(TransferEvent::Warning {
+            job: self.job.id,
+            warning,
+            url: None,
+        })
+        .await;
     }
 
     /// Announces a retry and waits for its time.
@@ -161,7 +166,7 @@ impl JobContext<'_> {
             attempt: retry.number,
             limit: retry.limit,
             wait,
-            reason,
+            reason: reason.into(),
         })
         .await;
         self.unless_stopped(tokio::time::sleep(wait)).await

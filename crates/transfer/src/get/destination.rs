@@ -15,7 +15,7 @@ use crate::body_channel::ChannelSink;
 use crate::disk::{
     DownloadPaths, StoredValidators, StreamSink, blocking, is_stdout, is_stream, load_validators,
 };
-use crate::error::GetError;
+use crate::error::{GetError, LocalError};
 use crate::options::{ExistingFilePolicy, JobOutput};
 
 /// Where a job's bytes go.
@@ -69,10 +69,10 @@ impl ResolvedOutput {
             return Ok(Self::stdout());
         }
         if path.is_dir() {
-            return Err(GetError::IsDirectory { path: path.clone() });
+            return Err(GetError::local(path.clone(), LocalError::IsDirectory));
         }
         if is_stream(path) {
-            let local = |source| GetError::local("open", path.clone(), source);
+            let local = |source| GetError::io("open", path.clone(), source);
             let sink = StreamSink::open(path).map_err(local)?;
             return Ok(Self::Stream(PipeOutput::Stream(sink)));
         }
@@ -80,7 +80,7 @@ impl ResolvedOutput {
         // As the final name of one download it could be the temporary one of another, which would then be replaced.
         if is_reserved_name(paths.path()) {
             let path = paths.path().to_owned();
-            return Err(GetError::ReservedName { path });
+            return Err(GetError::local(path, LocalError::ReservedName));
         }
         Ok(Self::File(DownloadDestination::Named(paths)))
     }
@@ -151,16 +151,16 @@ pub(super) fn check_existing(
     let found = blocking(|| path.symlink_metadata());
     match (found, existing) {
         // Found out now, and not by the rename at the end: the temporary names are made to fit, this one cannot be.
-        (Err(e), _) if e.kind() == io::ErrorKind::InvalidFilename => Err(GetError::NameTooLong {
-            path: path.to_owned(),
-        }),
+        (Err(e), _) if e.kind() == io::ErrorKind::InvalidFilename => {
+            Err(GetError::local(path.to_owned(), LocalError::NameTooLong))
+        }
         (Err(_), _) => Ok(None),
-        (Ok(_), _) if path.is_dir() => Err(GetError::IsDirectory {
-            path: path.to_owned(),
-        }),
-        (Ok(_), ExistingFilePolicy::Keep) => Err(GetError::AlreadyExists {
-            path: path.to_owned(),
-        }),
+        (Ok(_), _) if path.is_dir() => {
+            Err(GetError::local(path.to_owned(), LocalError::IsDirectory))
+        }
+        (Ok(_), ExistingFilePolicy::Keep) => {
+            Err(GetError::local(path.to_owned(), LocalError::AlreadyExists))
+        }
         (Ok(_), ExistingFilePolicy::Overwrite) => Ok(None),
         (Ok(_), ExistingFilePolicy::Update) => Ok(blocking(|| {
             load_validators(path, ResourceId::from_url(url), notes)

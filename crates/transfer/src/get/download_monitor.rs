@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::error::GetError;
+use crate::error::{GetError, NetworkError};
 
 /// What a download receives, counted where bodies are read.
 #[derive(Debug, Default)]
@@ -113,11 +113,9 @@ impl DownloadMonitor {
             Err(GetError::Interrupted { resumable }) if !stop.is_cancelled() => {
                 let url = Box::new(haul_net::without_credentials(url));
                 Err(match watch.join_next().await {
-                    Some(Ok(limit)) => GetError::LimitExceeded {
-                        url,
-                        limit,
-                        resumable,
-                    },
+                    Some(Ok(limit)) => {
+                        GetError::network(url, NetworkError::LimitExceeded { limit })
+                    }
                     _ => GetError::Interrupted { resumable },
                 })
             }

@@ -14,7 +14,7 @@ use super::expected_digests::ExpectedDigests;
 use super::first_request::FirstResponse;
 use super::piece_verifier::PieceVerifier;
 use crate::disk::PartialStorage;
-use crate::error::GetError;
+use crate::error::{GetError, VerificationError};
 use crate::journal::JournalHeader;
 use crate::options::{ConnectionCount, DownloadJob, GetOptions, JobOutput};
 
@@ -58,7 +58,7 @@ impl<'a> FileExpectations<'a> {
 
     /// Whether a wrong digest is that of the document.
     pub(super) fn is_from_document(error: &GetError) -> bool {
-        matches!(error, GetError::Checksum { expected_by, .. } if *expected_by == DOCUMENT)
+        matches!(error, GetError::Verification { error: VerificationError::Checksum { expected_by, .. }, .. } if *expected_by == DOCUMENT)
     }
 
     /// Digests of pieces: the job's, else those of the document.
@@ -137,9 +137,10 @@ impl<'a> FileExpectations<'a> {
         if is_named || !haul_plan::is_folder_listing(&response.headers) {
             return Ok(());
         }
-        Err(GetError::FolderListing {
-            url: Box::new(haul_net::without_credentials(&response.url)),
-        })
+        Err(GetError::verification(
+            haul_net::without_credentials(&response.url),
+            VerificationError::FolderListing,
+        ))
     }
 
     /// Checks the size of a whole file.
@@ -166,10 +167,10 @@ impl<'a> FileExpectations<'a> {
             ),
             _ => return Ok(()),
         };
-        Err(GetError::WrongFile {
-            url: Box::new(haul_net::without_credentials(url)),
-            reason,
-        })
+        Err(GetError::verification(
+            haul_net::without_credentials(url),
+            VerificationError::WrongFile { reason },
+        ))
     }
 
     /// Checks the size that the job's list gives, for bytes that were handed on already.
@@ -222,9 +223,8 @@ pub(super) fn announced_digests(response: &FetchResponse, is_whole: bool) -> Vec
 }
 
 fn unexpected(url: &Url, status: Option<StatusCode>, source: UnexpectedContent) -> GetError {
-    GetError::UnexpectedContent {
-        url: Box::new(haul_net::without_credentials(url)),
-        status,
-        source,
-    }
+    GetError::verification(
+        haul_net::without_credentials(url),
+        VerificationError::UnexpectedContent { status, source },
+    )
 }

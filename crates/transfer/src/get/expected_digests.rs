@@ -4,7 +4,7 @@ use haul_plan::{Checksum, DigestAlgorithm, ExpectedDigest, ResourceVersion};
 use url::Url;
 
 use crate::checksum::{ComputedDigest, hex};
-use crate::error::GetError;
+use crate::error::{GetError, VerificationError};
 use crate::journal::{JournalEvidence, JournalHeader};
 
 /// The digests that a file must have.
@@ -107,14 +107,16 @@ impl ExpectedDigests {
             // A digest that nobody computed is as wrong as one that differs.
             let found = computed.iter().find(|found| found.algorithm == algorithm);
             if found.is_none_or(|found| &found.digest != expected) {
-                return Err(GetError::Checksum {
-                    url: Box::new(haul_net::without_credentials(url)),
-                    algorithm,
-                    expected: hex(expected),
-                    found: found.map_or_else(|| "none".into(), |found| hex(&found.digest)),
-                    expected_by,
-                    moved_to: None,
-                });
+                return Err(GetError::verification(
+                    haul_net::without_credentials(url),
+                    VerificationError::Checksum {
+                        algorithm,
+                        expected: hex(expected),
+                        found: found.map_or_else(|| "none".into(), |found| hex(&found.digest)),
+                        expected_by,
+                        moved_to: None,
+                    },
+                ));
             }
         }
         Ok(())

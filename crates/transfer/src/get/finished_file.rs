@@ -17,7 +17,7 @@ use super::strategy::DownloadTotals;
 use crate::disk::{
     DownloadPaths, FileOwner, StoredValidators, blocking, file_owner, load_validators,
 };
-use crate::error::GetError;
+use crate::error::{GetError, LocalError, VerificationError};
 use crate::options::{DownloadOutcome, ExistingFilePolicy};
 
 /// Looks at the file under a name, and returns the outcome of the job if it is whole: it has the checksums that the user gave, or
@@ -45,7 +45,7 @@ pub(super) async fn finish_existing(
     } else if let Some(stored) = blocking(|| own_validators(path, &context.job.url)) {
         if !is_unchanged(context, sources, path, &stored).await? {
             let path = path.to_owned();
-            return Err(GetError::AlreadyExists { path });
+            return Err(GetError::local(path, LocalError::AlreadyExists));
         }
         true
     } else {
@@ -61,7 +61,10 @@ pub(super) async fn finish_existing(
             blocking(|| PartialDownload::remove_leftover_journal(paths, &context.job.url));
             Ok(Some(outcome))
         }
-        Err(GetError::Checksum { .. }) => Ok(None),
+        Err(GetError::Verification {
+            error: VerificationError::Checksum { .. },
+            ..
+        }) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -8,9 +8,10 @@ use url::Url;
 use super::partial_claim::{PEEKED_BYTES, PartialClaim};
 use super::strategy::DownloadedFile;
 use crate::disk::blocking;
+use crate::warning::TransferWarning;
 
 /// A warning of a page whose name is that of another kind of file.
-pub(super) fn page_warning(file: &DownloadedFile, url: &Url) -> Option<String> {
+pub(super) fn page_warning(file: &DownloadedFile, url: &Url) -> Option<TransferWarning> {
     let PartialClaim {
         partial, version, ..
     } = &file.claim;
@@ -23,11 +24,15 @@ pub(super) fn page_warning(file: &DownloadedFile, url: &Url) -> Option<String> {
         beginning: &beginning[..read.unwrap_or(0)],
     };
     let name = page.misnamed()?;
-    let url = haul_net::redacted_url(url);
-    let media_type = version.media_type.as_deref().unwrap_or("text/html");
-    Some(format!(
-        "{url} sent {media_type}, which is not what the name {name} promises: it may be a sign-in page or an error"
-    ))
+    Some(TransferWarning::UnexpectedPage {
+        url: haul_net::redacted_url(url),
+        media_type: version
+            .media_type
+            .as_deref()
+            .unwrap_or("text/html")
+            .to_owned(),
+        name: name.to_string(),
+    })
 }
 
 /// What tells that a file is a page.

@@ -20,6 +20,7 @@ use crate::disk::{DownloadPaths, StoredValidators, blocking, file_beginning};
 use crate::error::GetError;
 use crate::event::TransferEvent;
 use crate::options::ExistingFilePolicy;
+use crate::warning::TransferWarning;
 
 /// A reason to discard the bytes of an earlier run.
 const NOTHING_IDENTIFIES_VERSION: &str =
@@ -38,9 +39,6 @@ pub(super) const CHANGED: &str = "the resource changed at the origin";
 /// The same, where the origin sends no parts.
 const NO_RANGES: &str =
     "the origin sends no parts of the file, so the bytes of an earlier run are of no use";
-
-/// A warning where the bytes stay until the response has brought all of them again.
-const ALL_AGAIN: &str = "the origin sends no parts of the file: fetching all of it again";
 
 /// Enough first bytes to tell a page from a file.
 pub(super) const PEEKED_BYTES: usize = 64;
@@ -120,12 +118,11 @@ async fn open(context: &JobContext<'_>, paths: DownloadPaths) -> Result<PartialD
         partial.verify(&context.stop).await?;
     }
     if let Some(reason) = &partial.unusable_journal {
-        let path = partial.paths.partial();
-        let text = format!(
-            "what an earlier run left in {} is not used: {reason}",
-            path.display()
-        );
-        context.warn(text).await;
+        let warning = TransferWarning::UnusablePartialFile {
+            partial: partial.paths.partial(),
+            reason: reason.to_string(),
+        };
+        context.warn(warning).await;
     }
     Ok(partial)
 }
@@ -256,14 +253,14 @@ pub(super) async fn claim(
     let is_kept = partial.resumed.is_some() && reason.is_none();
     // Where the response is of the version on disk after all, there is nothing to say.
     if let Some(reason) = starts_again.filter(|_| !is_kept).or(reason) {
-        context.warn(format!("{reason}: starting again")).await;
+        context.warn(TransferWarning::StartsAgain { reason }).await;
     }
     if reason.is_some() {
         partial.clear()?;
     }
     let is_whole = matches!(first.content, ResponseContent::Whole { .. });
     if is_kept && is_whole && source.may_send_range {
-        context.warn(ALL_AGAIN).await;
+        context.warn(TransferWarning::FetchesAllAgain).await;
     }
     let digests = match &partial.resumed {
         Some(resumed) => digests.with_saved(&resumed.header),

@@ -16,7 +16,7 @@ use url::Url;
 use crate::disk::{
     DownloadPaths, FilePermissions, PartialFile, PartialStorage, blocking, remove_if_exists,
 };
-use crate::error::GetError;
+use crate::error::{GetError, LocalError};
 use crate::journal::{
     Journal, JournalHeader, ResumableDownload, SavedRangesCheck, UnusableJournal, is_journal,
     load_journal,
@@ -124,17 +124,20 @@ impl PartialDownload {
         blocking(|| check_paths(&paths))?;
         let path = paths.partial();
         let file = blocking(|| PartialFile::open(&path)).map_err(|e| match e.kind() {
-            io::ErrorKind::WouldBlock => GetError::Locked {
-                path: paths.path().to_owned(),
-            },
-            _ => GetError::local("create", path.clone(), e),
+            io::ErrorKind::WouldBlock => {
+                GetError::local(paths.path().to_owned(), LocalError::Locked)
+            }
+            _ => GetError::io("create", path.clone(), e),
         })?;
         // Under the lock: the process that held it before has either removed both files or left both.
         if file.had_content() && !is_regular_file(&paths.journal()) {
-            return Err(GetError::PathOccupied {
+            return Err(GetError::local(
                 path,
-                reason: "it holds bytes, and no journal beside it says that they are haul's",
-            });
+                LocalError::Occupied {
+                    reason: "it holds bytes, and no journal beside it says that they are haul's",
+                    is_replaceable: false,
+                },
+            ));
         }
         let file = Arc::new(file);
         let mut partial = Self {
@@ -218,7 +221,7 @@ impl PartialDownload {
     }
 
     fn read_back_error(&self, error: io::Error) -> GetError {
-        GetError::local("read back", self.paths.partial(), error)
+        GetError::io("read back", self.paths.partial(), error)
     }
 
     /// Opens the journal of verified bytes, to append to it.
@@ -274,7 +277,7 @@ impl PartialDownload {
             let changed = header.filter(|header| **header != resumed.header);
             if let Some((journal, header)) = journal.as_mut().zip(changed) {
                 blocking(|| journal.rewrite_header(header))
-                    .map_err(|source| GetError::local("write", path, source))?;
+                    .map_err(|source| GetError::io("write", path, source))?;
                 resumed.header = header.clone();
             }
             return Ok(journal);
@@ -283,7 +286,7 @@ impl PartialDownload {
             Some(header) => Journal::create(&path, header).map(Some),
             None => Journal::mark_unresumable(&path).map(|()| None),
         });
-        journal.map_err(|source| GetError::local("create", path, source))
+        journal.map_err(|source| GetError::io("create", path, source))
     }
 
     /// Discards everything: an empty file and no journal, in this order, so that a kill between the two leaves no bytes without a
@@ -295,8 +298,8 @@ impl PartialDownload {
         self.resumed = None;
         self.unverified = None;
         let (partial, journal) = (self.paths.partial(), self.paths.journal());
-        blocking(|| self.storage.set_len(0)).map_err(|e| GetError::local("empty", partial, e))?;
-        blocking(|| remove_if_exists(&journal)).map_err(|e| GetError::local("remove", journal, e))
+        blocking(|| self.storage.set_len(0)).map_err(|e| GetError::io("empty", partial, e))?;
+        blocking(|| remove_if_exists(&journal)).map_err(|e| GetError::io("remove", journal, e))
     }
 
     /// Checks that the temporary name still leads to this file; else a rename would publish somebody else's bytes.
@@ -347,16 +350,25 @@ fn check_paths(paths: &DownloadPaths) -> Result<(), GetError> {
             _ => continue,
         };
         let path = path.clone();
-        return Err(GetError::PathOccupied { path, reason });
+        return Err(GetError::local(
+            path,
+            LocalError::Occupied {
+                reason,
+                is_replaceable: false,
+            },
+        ));
     }
     match is_journal(&journal) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(GetError::PathOccupied {
-            path: journal,
-            reason: "it is not the journal of a download",
-        }),
+        Ok(false) => Err(GetError::local(
+            journal,
+            LocalError::Occupied {
+                reason: "it is not the journal of a download",
+                is_replaceable: false,
+            },
+        )),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(e) => Err(GetError::local("read", journal, e)),
+        Err(e) => Err(GetError::io("read", journal, e)),
     }
 }
 

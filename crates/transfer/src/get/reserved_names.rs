@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use url::Url;
 
-use crate::error::GetError;
+use crate::error::{GetError, LocalError};
 
 /// The names taken, each by a job's number.
 #[derive(Debug, Default)]
@@ -27,10 +27,12 @@ impl ReservedNames {
         if holder == job {
             return Ok(());
         }
-        Err(GetError::DuplicateName {
-            url: Box::new(haul_net::without_credentials(url)),
-            path: path.to_owned(),
-        })
+        Err(GetError::local(
+            path.to_owned(),
+            LocalError::DuplicateName {
+                url: Box::new(haul_net::without_credentials(url)),
+            },
+        ))
     }
 
     /// Gives the names of a job to whichever comes next.
@@ -56,7 +58,7 @@ mod tests {
         let twice = names.claim(Path::new("d/f"), 4, &url).unwrap_err();
         assert_eq!(
             twice.to_string(),
-            "http://h.test/f comes to the name d/f, which another URL of this command has"
+            "http://h.test/f would be saved as d/f, which another URL already uses"
         );
         names.release(3);
         assert!(names.claim(Path::new("d/f"), 4, &url).is_ok());

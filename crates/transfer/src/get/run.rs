@@ -35,9 +35,10 @@ use super::source_recovery::fail_over;
 use super::strategy::{DownloadTotals, DownloadedFile, Restart, RestartReason, StrategyOutcome};
 use super::stream_output;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
-use crate::error::GetError;
+use crate::error::{GetError, LocalError, VerificationError};
 use crate::event::TransferEvent;
 use crate::options::{DownloadJob, DownloadOutcome, ExistingFilePolicy};
+use crate::warning::TransferWarning;
 
 /// What a download begins with.
 #[derive(Debug, Default)]
@@ -171,12 +172,14 @@ impl<'a> DownloadRun<'a> {
                 Ok(AttemptOutcome::Done(outcome)) => return Ok(*outcome),
                 Ok(AttemptOutcome::Again(open)) => partial = open.map(|open| *open),
                 // The origin named a file that is there.
-                Err(GetError::AlreadyExists { path })
-                    if self.path.is_none() && path != guessed.path() =>
-                {
+                Err(GetError::Local {
+                    path,
+                    error: LocalError::AlreadyExists,
+                    ..
+                }) if self.path.is_none() && path != guessed.path() => {
                     let named = DownloadPaths::new(path.clone());
                     let outcome = self.finish_existing(&named).await;
-                    return outcome?.ok_or(GetError::AlreadyExists { path });
+                    return outcome?.ok_or(GetError::local(path, LocalError::AlreadyExists));
                 }
                 Err(error) if self.disproves_document(&error) => self.forget_document().await,
                 Err(error) => self.fail_over(error).await?,
@@ -384,14 +387,11 @@ impl<'a> DownloadRun<'a> {
             RestartReason::Changed => self.starts_again = Some(CHANGED),
             RestartReason::UnusableRanges => {
                 self.sources.current_mut().may_send_range = false;
-                let text = "this origin's responses to range requests cannot be trusted: fetching over one connection";
-                self.context.warn(text).await;
+                self.context.warn(TransferWarning::UnusableRanges).await;
             }
             RestartReason::NoValidator => {
                 self.sources.current_mut().may_send_range = false;
-                let text = "the origin sends neither ETag nor Last-Modified, so a change between two requests would not be noticed: \
-                            fetching over one connection; -x N uses several all the same";
-                self.context.warn(text).await;
+                self.context.warn(TransferWarning::NoValidator).await;
                 return Ok(AttemptOutcome::again(Some(partial)));
             }
             RestartReason::WrongDocument => {
@@ -465,8 +465,11 @@ impl<'a> DownloadRun<'a> {
         let hosts = &self.context.engine.host_limits;
         let _ = self.sources.advance(self.context.elapsed(), hosts);
         let url = haul_net::redacted_url(&self.sources.current().url);
-        let text = format!("{error}: fetching all of it from {url} alone");
-        self.context.warn(text).await;
+        let warning = TransferWarning::WrongDigest {
+            error: error.to_string(),
+            url,
+        };
+        self.context.warn(warning).await;
         self.wrong_digest = Some(error);
         self.again_from_first_byte(partial)
     }
@@ -477,7 +480,13 @@ impl<'a> DownloadRun<'a> {
         failed.map_err(|error| match error {
             // That a digest was wrong says more than that others could not be reached.
             GetError::AllSourcesFailed { dropped, last } => {
-                let is_digest = matches!(*last, GetError::Checksum { .. });
+                let is_digest = matches!(
+                    *last,
+                    GetError::Verification {
+                        error: VerificationError::Checksum { .. },
+                        ..
+                    }
+                );
                 let wrong_digest = self.wrong_digest.take().filter(|_| !is_digest);
                 let last = wrong_digest.map_or(last, Box::new);
                 GetError::AllSourcesFailed { dropped, last }
@@ -488,8 +497,13 @@ impl<'a> DownloadRun<'a> {
 
     /// Whether an error says no more than that a source which the user named has another file than the document describes.
     fn disproves_document(&self, error: &GetError) -> bool {
-        matches!(error, GetError::PieceDigest { .. })
-            && self.expectations.has_document_pieces()
+        matches!(
+            error,
+            GetError::Verification {
+                error: VerificationError::PieceDigest { .. },
+                ..
+            }
+        ) && self.expectations.has_document_pieces()
             && self.sources.current_number() < self.sources.listed()
     }
 
@@ -501,8 +515,7 @@ impl<'a> DownloadRun<'a> {
         self.sources.drop_found(reason);
         let hosts = &self.context.engine.host_limits;
         let _ = self.sources.advance(self.context.elapsed(), hosts);
-        let text = "the Metalink document that the origin leads to is not about the version it has: starting again without";
-        self.context.warn(text).await;
+        self.context.warn(TransferWarning::WrongDocument).await;
     }
 
     /// Whether nothing has to be requested any more. Pieces are verified by a strategy, which can fetch bad ones again.

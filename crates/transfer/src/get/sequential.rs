@@ -26,8 +26,9 @@ use super::strategy::{
     DownloadTotals, DownloadedFile, RestartReason, StrategyOutcome, start_follower,
 };
 use crate::checksum::{DigestFollower, DigestSet};
-use crate::error::GetError;
+use crate::error::{GetError, NetworkError, OriginError, VerificationError};
 use crate::event::TransferEvent;
+use crate::warning::TransferWarning;
 
 /// A first response that is read from front to back.
 #[derive(Debug)]
@@ -115,9 +116,10 @@ pub(super) fn open_pipe(
 }
 
 fn decode_error(sources: &DownloadSources, source: io::Error) -> GetError {
-    GetError::Decode {
-        url: Box::new(haul_net::without_credentials(&sources.current().location)),
-        source,
+    let url = haul_net::without_credentials(&sources.current().location);
+    match source.kind() {
+        io::ErrorKind::Unsupported => GetError::origin(url, OriginError::UnknownCoding { source }),
+        _ => GetError::verification(url, VerificationError::Decode { source }),
     }
 }
 
@@ -128,16 +130,13 @@ pub(super) async fn warn_of_stream(
     coding: Option<&ContentCoding>,
 ) {
     if let Some(coding) = coding.filter(|_| !context.options().decode_content) {
-        let advice = match coding {
-            ContentCoding::Other(_) => "",
-            _ => ", --decode decodes it",
-        };
-        let text = format!("the origin sent the file as {coding}: it is stored like that{advice}");
-        context.warn(text).await;
+        let coding = coding.clone();
+        context
+            .warn(TransferWarning::StoredEncoded { coding })
+            .await;
     }
     if length.is_none() {
-        let text = "the origin does not say how long the file is: it cannot be resumed";
-        context.warn(text).await;
+        context.warn(TransferWarning::UnknownLength).await;
     }
 }
 
@@ -167,14 +166,16 @@ async fn verify_pieces(
             }
         };
         let path = || claim.partial.paths.partial();
-        let checked = checked.map_err(|source| GetError::local("read", path(), source))?;
+        let checked = checked.map_err(|source| GetError::io("read", path(), source))?;
         if let Some(bad) = checked.into_iter().find(|piece| piece.bad_count > 0) {
             verifier.close().await;
-            return Err(GetError::PieceDigest {
-                url: Box::new(haul_net::without_credentials(url)),
-                range: bad.range,
-                algorithm: verifier.algorithm(),
-            });
+            return Err(GetError::verification(
+                haul_net::without_credentials(url),
+                VerificationError::PieceDigest {
+                    range: bad.range,
+                    algorithm: verifier.algorithm(),
+                },
+            ));
         }
     }
     Ok(())
@@ -244,10 +245,12 @@ impl SequentialDownload {
             }
             let taken = self.pipe.received();
             if !self.prepare_continuation() {
-                return Err(GetError::BrokenStream {
-                    url: Box::new(haul_net::without_credentials(&sources.current().location)),
-                    at: self.pipe.written(),
-                });
+                return Err(GetError::network(
+                    haul_net::without_credentials(&sources.current().location),
+                    NetworkError::BrokenStream {
+                        at: self.pipe.written(),
+                    },
+                ));
             }
             let received = self.count_progress(sources, started_at);
             let lost = taken.saturating_sub(self.pipe.received());
@@ -267,8 +270,14 @@ impl SequentialDownload {
     ) -> AttemptError {
         let last = std::mem::replace(&mut self.lost_bytes, error.lost_bytes);
         let is_same = last > 0 && last == error.lost_bytes;
-        if let (true, GetError::Transport { .. }, Some(length)) =
-            (is_same, &error.error, self.stream.length())
+        if let (
+            true,
+            GetError::Network {
+                error: NetworkError::Transport { .. },
+                ..
+            },
+            Some(length),
+        ) = (is_same, &error.error, self.stream.length())
         {
             let received = last;
             let reason = UnusableResponse::TruncatedBody { received, length }.to_string();
@@ -279,7 +288,7 @@ impl SequentialDownload {
                 None => reason,
             };
             let url = Box::new(haul_net::without_credentials(&sources.current().location));
-            error.error = GetError::UnusableResponse { url, reason };
+            error.error = GetError::origin(url, OriginError::UnusableResponse { reason });
         }
         error
     }
@@ -474,7 +483,7 @@ impl SequentialDownload {
         if source.kind() == io::ErrorKind::InvalidData {
             return decode_error(sources, source);
         }
-        GetError::local("write to", self.path.clone(), source)
+        GetError::io("write to", self.path.clone(), source)
     }
 }
 

@@ -6,6 +6,7 @@ use super::attempt_error::AttemptError;
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
 use crate::error::GetError;
+use crate::warning::TransferWarning;
 
 /// What follows a failure that did not end the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +120,8 @@ async fn warn_of_dropped(
     reason: &str,
 ) {
     let url = haul_net::redacted_url(&sources.get(source).url);
+    let reason = reason.to_owned();
     context
-        .warn(format!("{url} is used no more: {reason}"))
+        .warn(TransferWarning::SourceDropped { url, reason })
         .await;
 }

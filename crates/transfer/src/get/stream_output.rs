@@ -21,7 +21,7 @@ use super::sequential::{SequentialDownload, SequentialEnd, open_pipe, warn_of_st
 use super::source_recovery::fail_over;
 use super::strategy::DownloadTotals;
 use crate::checksum::DigestSet;
-use crate::error::GetError;
+use crate::error::{GetError, LocalError, VerificationError};
 use crate::event::TransferEvent;
 use crate::options::{DownloadOutcome, JobOutput};
 
@@ -69,10 +69,16 @@ pub(super) async fn download(
             Ok(SequentialEnd::Complete(bytes)) => bytes,
             Ok(SequentialEnd::Changed) => {
                 let url = haul_net::without_credentials(&sources.current().location);
-                return Err(GetError::ResourceChanged { url: Box::new(url) });
+                return Err(GetError::verification(
+                    url,
+                    VerificationError::ResourceChanged,
+                ));
             }
             // The stop ends a write that waits for a reader.
-            Err(GetError::LocalIo { .. }) if context.stop.is_cancelled() => {
+            Err(GetError::Local {
+                error: LocalError::Io { .. },
+                ..
+            }) if context.stop.is_cancelled() => {
                 return Err(GetError::INTERRUPTED);
             }
             Err(error) => return Err(stream_error(error)),
@@ -165,7 +171,11 @@ fn shown_path(context: &JobContext<'_>, path: Option<&Path>) -> PathBuf {
 /// An error of a disk would say too much about a stream: there is no room to make, and nothing to resume.
 fn stream_error(error: GetError) -> GetError {
     match error {
-        GetError::LocalIo { path, source, .. } => GetError::OutputStream { path, source },
+        GetError::Local {
+            path,
+            error: LocalError::Io { source, .. },
+            ..
+        } => GetError::local(path, LocalError::Output { source }),
         other => other,
     }
 }

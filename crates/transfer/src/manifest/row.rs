@@ -5,13 +5,12 @@
 
 use std::borrow::Cow;
 
-use haul_plan::DigestAlgorithm;
+use haul_plan::{DigestAlgorithm, Remedy};
 use serde::{Deserialize, Serialize};
 
 use crate::archive::ShardEntryLocation;
 use crate::checksum::crc32c;
 use crate::error::ErrorClass;
-use crate::time_limit::TransferTimeLimit;
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,9 +62,7 @@ pub struct ManifestRowError {
     /// The cause in a few words, the same for all URLs. This and the following fields are not in the file.
     pub cause: String,
     /// What the user can do about it.
-    pub hint: Option<String>,
-    /// The time limit that ended the job.
-    pub time_limit: Option<TransferTimeLimit>,
+    pub remedies: Vec<Remedy>,
     /// Whether the same job may succeed later.
     pub is_transient: bool,
 }
@@ -78,8 +75,7 @@ impl ManifestRowError {
             class,
             text,
             cause: class.name().to_owned(),
-            hint: None,
-            time_limit: None,
+            remedies: Vec::new(),
             is_transient: false,
         }
     }

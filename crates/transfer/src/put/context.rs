@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use haul_plan::{DigestAlgorithm, MIN_NOTED_WAIT, RequestRetries, WaitText};
+use haul_plan::{DigestAlgorithm, MIN_NOTED_WAIT, RequestRetries};
 use haul_s3::{S3Address, S3Client, S3Error, ServiceError};
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -16,6 +16,7 @@ use super::file_part::SentBytes;
 use super::options::{PutOptions, UploadJob, UploadTarget};
 use super::slots::{UploadSlot, UploadSlots};
 use crate::event::{TransferEvent, TransferEventSender};
+use crate::warning::TransferWarning;
 
 /// How often a running job reports its progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -138,9 +139,13 @@ impl<U: Sync> UploadContext<U> {
         }
     }
 
-    pub(super) async fn warn(&self, text: String) {
-        let job = self.job.id;
-        self.send(TransferEvent::Warning { job, text }).await;
+    pub(super) async fn warn(&self, warning: TransferWarning) {
+        self.send(TransferEvent::Warning {
+            job: self.job.id,
+            warning,
+            url: None,
+        })
+        .await;
     }
 
     /// Says once for all uploads that a later run cannot continue them (row B12).
@@ -150,8 +155,7 @@ impl<U: Sync> UploadContext<U> {
             .has_warned_of_journals
             .swap(true, Ordering::Relaxed)
         {
-            let text = "an upload that is interrupted will start again from its beginning";
-            self.warn(format!("{reason}: {text}")).await;
+            self.warn(TransferWarning::NotResumable { reason }).await;
         }
     }
 
@@ -229,15 +233,15 @@ impl<U: Sync> UploadContext<U> {
             };
             let (noted, reason) = (self.pause_all(&error), error.to_string());
             drop(error);
-            if let Some(text) = noted {
-                self.warn(text).await;
+            if let Some(warning) = noted {
+                self.warn(warning).await;
             }
             self.send(TransferEvent::Retry {
                 job: self.job.id,
                 attempt: 0,
                 limit: retries.limit(),
                 wait,
-                reason,
+                reason: reason.into(),
             })
             .await;
             tokio::select! {
@@ -248,11 +252,14 @@ impl<U: Sync> UploadContext<U> {
     }
 
     /// All uploads wait if the store asks for it. Returns what the user should know about that.
-    fn pause_all(&self, error: &impl UploadRequestError) -> Option<String> {
+    fn pause_all(&self, error: &impl UploadRequestError) -> Option<TransferWarning> {
         let wait = error.retry_after().filter(|_| error.is_throttling())?;
         let is_new = self.state.slots.pause(wait);
         let is_noted = is_new && wait >= MIN_NOTED_WAIT && self.state.options.is_batch;
-        is_noted.then(|| format!("{error}: all uploads wait for {}", WaitText(wait)))
+        is_noted.then(|| TransferWarning::UploadsWait {
+            error: error.to_string(),
+            wait,
+        })
     }
 
     pub(super) fn interrupted(&self) -> PutError {
@@ -293,8 +300,8 @@ impl UploadContext {
         };
         let is_known = &self.state.is_without_checksums;
         if !is_known.swap(true, Ordering::Relaxed) {
-            let text = format!("{error}: haul sends MD5 digests instead of other checksums");
-            self.warn(text).await;
+            let error = error.to_string();
+            self.warn(TransferWarning::Md5Instead { error }).await;
         }
         send().await
     }

@@ -6,14 +6,14 @@ use std::{fmt, io};
 
 use haul_net::{Kind, redacted_url};
 use haul_plan::upload::PartPlanError;
-use haul_plan::{RefusalReach, RetryAfterText};
+use haul_plan::{RefusalReach, Remedy, RetryAfterText};
 use haul_s3::{S3Address, S3Error, S3ErrorKind};
 use http::StatusCode;
 use url::Url;
 
 use super::options::UploadTarget;
 use crate::bucket::BucketError;
-use crate::error::ErrorClass;
+use crate::error::{ErrorClass, wait_remedies};
 
 /// A failed upload. The object that the target names is the old one, or none.
 #[derive(Debug, thiserror::Error)]
@@ -167,32 +167,41 @@ impl PutError {
 
     /// What the user can do about it.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn remedies(&self) -> Vec<Remedy> {
+        let advice = |text| vec![Remedy::advice(text)];
         match self {
-            Self::Interrupted { is_resumable: true } => Some(CAN_BE_RESUMED),
-            Self::Interrupted { .. } => None,
+            Self::Interrupted { is_resumable: true } => vec![Remedy::Resume, Remedy::AbortUpload],
             Self::Changed { .. } | Self::ChangedAfterwards { .. } => {
-                Some("upload it again when nothing writes to it")
+                advice("upload it again when nothing writes to it")
             }
-            Self::Locked { .. } => Some("wait for it"),
-            Self::PartsLeft { .. } => Some("haul put --abort with the same arguments tries again"),
-            Self::Status { status, .. } => status_hint(*status),
-            _ => None,
+            Self::Locked { .. } => advice("wait for it"),
+            Self::PartsLeft { .. } => vec![Remedy::AbortUpload],
+            Self::Parts {
+                source: PartPlanError::StreamTooLong { .. },
+                ..
+            } => vec![Remedy::GiveExpectedSize],
+            Self::Store(error) => error.remedies(),
+            Self::Transport { source, .. } => source.remedies(),
+            Self::Status {
+                retry_after: Some(wait),
+                ..
+            } => wait_remedies(*wait),
+            Self::Status { status, .. } => match *status {
+                StatusCode::UNAUTHORIZED => vec![Remedy::LogIn],
+                StatusCode::FORBIDDEN => vec![
+                    Remedy::advice("the login may not write there, or the server is read-only"),
+                    Remedy::AllowWriting,
+                ],
+                StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => vec![
+                    Remedy::advice("the server accepts no PUT at this URL"),
+                    Remedy::AllowWriting,
+                ],
+                StatusCode::CONFLICT => advice("does the folder exist?"),
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
         }
     }
-}
-
-/// What the user can do about a status.
-fn status_hint(status: StatusCode) -> Option<&'static str> {
-    Some(match status {
-        StatusCode::UNAUTHORIZED => "log in with -u USER:PASSWORD or --netrc",
-        StatusCode::FORBIDDEN => "the login may not write there, or haul serve runs without -w",
-        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-            "the server takes no PUT at this URL; haul serve does with -w"
-        }
-        StatusCode::CONFLICT => "does the folder exist?",
-        _ => return None,
-    })
 }
 
 /// A text after a colon.
@@ -203,9 +212,6 @@ impl fmt::Display for DisplayText<'_> {
         self.0.map_or(Ok(()), |text| write!(f, ": {text}"))
     }
 }
-
-/// For uploads whose parts the store keeps.
-pub(super) const CAN_BE_RESUMED: &str = "the same command sends what is missing; haul put --abort with the same arguments removes what was sent";
 
 impl From<BucketError> for PutError {
     fn from(error: BucketError) -> Self {

@@ -64,7 +64,7 @@ impl OpenFile {
         }
         // Files of /proc have no size, and content. An empty object in their place would be a wrong one.
         if snapshot.size == 0 && opened.file.read_at(&mut [0], 0)? > 0 {
-            let text = "its size is 0, and it is not empty: upload it from standard input, with haul put -";
+            let text = "its size is 0, but it is not empty: send it through standard input";
             return Err(io::Error::other(text));
         }
         let mut content = vec![0; chunk_length(0, snapshot.size)];

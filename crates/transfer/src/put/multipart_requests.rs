@@ -17,6 +17,7 @@ use super::error::PutError;
 use super::expected_object::{ExpectedObject, multipart_etag};
 use super::file_part::crc64nvme_checksum;
 use crate::bucket::retrying;
+use crate::warning::TransferWarning;
 
 /// How long a server may take to say whether it takes parts.
 const OPTIONS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -93,9 +94,11 @@ pub(super) async fn abort_failed(context: &UploadContext, upload: &MultipartUplo
     let Err(left) = abort(&context.state, upload).await else {
         return true;
     };
-    let id = &upload.upload_id;
-    let text = format!("the parts of upload {id} could not be removed: {left}");
-    context.warn(text).await;
+    let warning = TransferWarning::PartsLeft {
+        upload_id: upload.upload_id.clone(),
+        error: left.to_string(),
+    };
+    context.warn(warning).await;
     false
 }
 

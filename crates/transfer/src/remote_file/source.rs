@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::part_response::PartResponse;
-use crate::error::GetError;
+use crate::error::{GetError, VerificationError};
 use crate::get::{AttemptError, send};
 
 /// The number of the only source.
@@ -167,7 +167,10 @@ impl RemoteFileSource {
         let is_open = self.version.is_some();
         if is_open && matches!(failure, RequestFailure::Changed | RequestFailure::PastEnd) {
             let url = Box::new(self.location());
-            return Err(GetError::VersionChanged { url });
+            return Err(GetError::verification(
+                url,
+                VerificationError::VersionChanged,
+            ));
         }
         let (now, reason) = (self.opened_at.elapsed(), failed.reason());
         let context = FailureContext {

@@ -5,7 +5,7 @@ use haul_net::FetchResponse;
 use haul_plan::{ReadAhead, RequestFailure, ResourceVersion, ResponseContent, UnusableResponse};
 
 use super::source::RemoteFileSource;
-use crate::error::GetError;
+use crate::error::{GetError, NetworkError};
 use crate::get::AttemptError;
 
 /// The largest file that is read whole. A program may have many of them open.
@@ -132,9 +132,11 @@ fn check_length(
     if length <= MAX_IN_MEMORY {
         return Ok(());
     }
-    Err(GetError::NoRandomAccess {
-        url: Box::new(source.location()),
-        reason,
-        limit: MAX_IN_MEMORY,
-    })
+    Err(GetError::network(
+        source.location(),
+        NetworkError::NoRandomAccess {
+            reason,
+            limit: MAX_IN_MEMORY,
+        },
+    ))
 }

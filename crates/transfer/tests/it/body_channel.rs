@@ -4,7 +4,9 @@ use std::io;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 use haul_plan::Checksum;
-use haul_transfer::{GetError, JobOutput, body_channel};
+use haul_transfer::{
+    GetError, JobOutput, LocalError, NetworkError, VerificationError, body_channel,
+};
 use tokio::task::JoinSet;
 
 use crate::harness::{JobCase, JobRun, LIMIT, content, serve};
@@ -56,7 +58,13 @@ async fn a_body_comes_in_order_over_one_connection_and_its_digest_is_verified() 
             let outcome = run.outcome();
             assert_eq!((outcome.bytes, &outcome.path), (content().length(), &None));
         } else {
-            assert!(matches!(run.error(), GetError::Checksum { .. }));
+            assert!(matches!(
+                run.error(),
+                GetError::Verification {
+                    error: VerificationError::Checksum { .. },
+                    ..
+                }
+            ));
         }
     }
 }
@@ -78,7 +86,11 @@ async fn a10_a_body_that_breaks_and_cannot_be_continued_is_an_error() {
         .rule(RequestMatcher::always(), faults::ignore_range)
         .rule(RequestMatcher::always(), faults::close_after(300_000));
     let (run, bytes, _origin) = stream(JobCase::new(), resource).await;
-    let GetError::BrokenStream { at, .. } = run.error() else {
+    let GetError::Network {
+        error: NetworkError::BrokenStream { at, .. },
+        ..
+    } = run.error()
+    else {
         panic!("{:?}", run.error());
     };
     assert_eq!(*at, bytes.len() as u64);
@@ -95,7 +107,13 @@ async fn a5_a_body_of_another_version_is_not_appended() {
             ),
         );
     let (run, bytes, _origin) = stream(JobCase::new(), resource).await;
-    assert!(matches!(run.error(), GetError::ResourceChanged { .. }));
+    assert!(matches!(
+        run.error(),
+        GetError::Verification {
+            error: VerificationError::ResourceChanged,
+            ..
+        }
+    ));
     assert!(content().slice(0..300_000) == bytes);
 }
 
@@ -136,7 +154,11 @@ async fn a_reader_that_closes_the_channel_ends_the_download() {
     })
     .await;
     assert!(first > 0);
-    let GetError::OutputStream { source, .. } = run.error() else {
+    let GetError::Local {
+        error: LocalError::Output { source, .. },
+        ..
+    } = run.error()
+    else {
         panic!("{:?}", run.error());
     };
     assert_eq!(source.kind(), io::ErrorKind::BrokenPipe);

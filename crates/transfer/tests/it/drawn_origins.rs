@@ -11,7 +11,7 @@ use haul_lab::{
 };
 use haul_plan::{HttpVersionChoice, RetryOptions};
 use haul_transfer::manifest::JobRowState;
-use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetError};
+use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetError, VerificationError};
 use tokio::time::timeout;
 
 use crate::batch::BatchCase;
@@ -98,7 +98,13 @@ pub(crate) async fn check_download(
     heal();
     case.options.existing_file = ExistingFilePolicy::Update;
     let mut again = case.get(url).await;
-    if matches!(again.result, Err(GetError::Checksum { .. })) {
+    if matches!(
+        again.result,
+        Err(GetError::Verification {
+            error: VerificationError::Checksum { .. },
+            ..
+        })
+    ) {
         // A digest that the origin once sent was wrong, and the bytes that it was about are set aside.
         again = case.get(url).await;
     }

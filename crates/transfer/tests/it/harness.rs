@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, ResourceContent, within};
 use haul_net::{Client, ClientConfig};
-use haul_plan::{CheckpointOptions, Checksum, PieceDigests, RetryOptions};
+use haul_plan::{CheckpointOptions, Checksum, PieceDigests, Remedy, RetryOptions};
 use haul_transfer::{
     ConnectionCount, DownloadJob, DownloadOutcome, GetError, GetOptions, JobOutput, TransferEngine,
     TransferEvent,
@@ -193,10 +193,9 @@ impl JobRun {
             .expect_err("the job should have failed")
     }
 
-    /// Whether the hint says that the same command resumes the download.
+    /// Whether the error says that the next run resumes the download.
     pub(crate) fn hints_at_resuming(&self) -> bool {
-        let hint = self.error().hint().unwrap_or_default();
-        hint.contains("resumes the download")
+        self.error().remedies().contains(&Remedy::Resume)
     }
 
     /// The number of retries.
@@ -207,7 +206,7 @@ impl JobRun {
 
     pub(crate) fn has_warning(&self, part: &str) -> bool {
         self.events.iter().any(
-            |event| matches!(event, TransferEvent::Warning { text, .. } if text.contains(part)),
+            |event| matches!(event, TransferEvent::Warning { warning, .. } if warning.to_string().contains(part)),
         )
     }
 }

@@ -5,7 +5,7 @@ use haul_lab::{
     ResourceContent, faults,
 };
 use haul_plan::{DigestAlgorithm, PieceDigests};
-use haul_transfer::{ErrorClass, GetError};
+use haul_transfer::{ErrorClass, GetError, LocalError, VerificationError};
 use sha2::{Digest, Sha256};
 
 use crate::harness::{JobCase, JobRun, content, serve};
@@ -116,7 +116,7 @@ async fn a_source_that_always_delivers_a_corrupt_piece_fails_the_job() {
         .await;
     let error = run.error();
     assert!(
-        matches!(error, GetError::PieceDigest { range, .. } if *range == (1_200_000..1_300_000)),
+        matches!(error, GetError::Verification { error: VerificationError::PieceDigest { range, .. }, .. } if *range == (1_200_000..1_300_000)),
         "{error}"
     );
     assert_eq!(error.class(), ErrorClass::Verification);
@@ -177,7 +177,13 @@ async fn b3_corrupt_pieces_of_an_earlier_run_are_fetched_again() {
         };
         let (run, ()) = tokio::join!(case.get(&url), interrupt);
         assert_eq!(
-            matches!(run.error(), GetError::AlreadyExists { .. }),
+            matches!(
+                run.error(),
+                GetError::Local {
+                    error: LocalError::AlreadyExists,
+                    ..
+                }
+            ),
             name_taken
         );
         if name_taken {
@@ -202,7 +208,13 @@ async fn a_single_stream_is_verified_at_its_end_and_repeated_from_the_next_sourc
     let (run, _origin) = case_without_ranges
         .run(without_ranges(content_with_flipped_bit()))
         .await;
-    assert!(matches!(run.error(), GetError::PieceDigest { .. }));
+    assert!(matches!(
+        run.error(),
+        GetError::Verification {
+            error: VerificationError::PieceDigest { .. },
+            ..
+        }
+    ));
     assert_eq!(case_without_ranges.listing(), Vec::<String>::new());
     let (bad, good) = (
         serve(without_ranges(content_with_flipped_bit())).await,
@@ -219,7 +231,13 @@ async fn a_file_whose_size_contradicts_the_piece_digests_is_refused_at_once() {
     let (run, origin) = case
         .run(OriginResource::new(ResourceContent::random(1, 5_000_000)))
         .await;
-    assert!(matches!(run.error(), GetError::WrongFile { .. }));
+    assert!(matches!(
+        run.error(),
+        GetError::Verification {
+            error: VerificationError::WrongFile { .. },
+            ..
+        }
+    ));
     assert_eq!(origin.requests().len(), 1);
 }
 

@@ -2,7 +2,7 @@
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_plan::{DigestAlgorithm, PieceDigests};
-use haul_transfer::GetError;
+use haul_transfer::{GetError, VerificationError};
 use sha2::{Digest, Sha256};
 
 use crate::harness::{JobCase, content};
@@ -88,7 +88,16 @@ async fn b1_the_digest_of_a_metalink_document_is_compared_even_if_the_document_i
     let origin = interrupt_download(&mut case, &digest).await;
     let run = case.get(&origin.url("/f.bin")).await;
     let error = run.error();
-    assert!(matches!(error, GetError::Checksum { .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            GetError::Verification {
+                error: VerificationError::Checksum { .. },
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert!(!case.path().exists());
 }
 

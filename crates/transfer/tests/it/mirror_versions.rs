@@ -1,7 +1,7 @@
 //! Mirrors with another version of the file: no byte is used of one with another size, digest, ETag or date.
 
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults, within};
-use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput, VerificationError};
 
 use crate::harness::{JobCase, LIMIT, content, serve};
 use crate::mirrors::{
@@ -63,7 +63,13 @@ async fn a_file_of_an_unexpected_size_is_refused_with_every_strategy() {
             let (run, _origin) = case.run(resource.clone()).await;
             let error = run.error();
             assert!(
-                matches!(error, GetError::WrongFile { .. }),
+                matches!(
+                    error,
+                    GetError::Verification {
+                        error: VerificationError::WrongFile { .. },
+                        ..
+                    }
+                ),
                 "{number}: {error}"
             );
             assert_eq!(error.class(), ErrorClass::Verification);

@@ -6,7 +6,9 @@ use std::task::Poll;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 use haul_net::Client;
-use haul_transfer::{ErrorClass, GetError, RemoteFile};
+use haul_transfer::{
+    ErrorClass, GetError, NetworkError, OriginError, RemoteFile, VerificationError,
+};
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use tokio_util::sync::CancellationToken;
@@ -224,7 +226,13 @@ async fn a5_a_file_that_changes_is_an_error_and_never_a_mix() {
         for offset in [2 << 20, 15 << 20, 2 << 20] {
             let error = read(&mut file, offset, 1000).await.unwrap_err();
             assert!(
-                matches!(error, GetError::VersionChanged { .. }),
+                matches!(
+                    error,
+                    GetError::Verification {
+                        error: VerificationError::VersionChanged,
+                        ..
+                    }
+                ),
                 "{error:?}"
             );
             assert_eq!(error.class(), ErrorClass::Verification);
@@ -256,7 +264,13 @@ async fn a8_a_response_with_another_range_is_an_error() {
         let mut file = open(&origin).await.unwrap();
         let error = read(&mut file, 10 << 20, 1000).await.unwrap_err();
         assert!(
-            matches!(error, GetError::UnusableResponse { .. }),
+            matches!(
+                error,
+                GetError::Origin {
+                    error: OriginError::UnusableResponse { .. },
+                    ..
+                }
+            ),
             "{error:?}"
         );
         assert!(origin.requests().len() <= 6);
@@ -305,7 +319,16 @@ async fn a10_failures_without_progress_end_a_read_and_a_later_one_may_work() {
     let mut file = open_url(&case, &origin.url("/f.bin")).await.unwrap();
     is_down.store(true, Ordering::Relaxed);
     let error = read(&mut file, 10 << 20, 1000).await.unwrap_err();
-    assert!(matches!(error, GetError::Transport { .. }), "{error:?}");
+    assert!(
+        matches!(
+            error,
+            GetError::Network {
+                error: NetworkError::Transport { .. },
+                ..
+            }
+        ),
+        "{error:?}"
+    );
     is_down.store(false, Ordering::Relaxed);
     let bytes = read(&mut file, 10 << 20, 1000).await.unwrap();
     assert!(bytes == content(20).slice(10 << 20..(10 << 20) + 1000));
@@ -430,7 +453,9 @@ async fn a_status_that_refuses_the_file_is_the_error_of_open() {
     let error = open_url(&JobCase::new(), &origin.url("/missing"))
         .await
         .unwrap_err();
-    assert!(matches!(error, GetError::Status { status, .. } if status.as_u16() == 404));
+    assert!(
+        matches!(error, GetError::Origin { error: OriginError::Status { status, .. }, .. } if status.as_u16() == 404)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 use haul_net::Client;
-use haul_transfer::{GetError, RemoteFile, RemoteFileMetadata};
+use haul_transfer::{GetError, RemoteFile, RemoteFileMetadata, VerificationError};
 use http::HeaderMap;
 
 use crate::harness::{JobCase, LIMIT, serve};
@@ -95,7 +95,13 @@ async fn a10_a_range_that_breaks_is_continued_in_the_same_version() {
         .rule(RequestMatcher::after_first(1), faults::serve_other(other));
     let origin = serve(changed).await;
     let bytes = read(&origin, 50..SIZE).await;
-    assert!(matches!(bytes, Err(GetError::VersionChanged { .. })));
+    assert!(matches!(
+        bytes,
+        Err(GetError::Verification {
+            error: VerificationError::VersionChanged,
+            ..
+        })
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,8 +1,8 @@
 //! X-Robots-Tag: files whose use an origin forbids are not downloaded, if the user wants that.
 
 use haul_lab::{Origin, OriginResource, ResourceContent};
-use haul_plan::RobotsTagPolicy;
-use haul_transfer::{ErrorClass, GetError};
+use haul_plan::{Remedy, RobotsTagPolicy};
+use haul_transfer::{ErrorClass, GetError, VerificationError};
 
 use crate::batch::{BatchCase, small_content};
 use crate::harness::{JobCase, content, serve};
@@ -25,15 +25,18 @@ async fn a_forbidden_file_is_requested_once_and_not_read() {
     assert!(
         matches!(
             error,
-            GetError::ForbiddenByRobotsTag {
-                directive: "noai",
+            GetError::Verification {
+                error: VerificationError::ForbiddenByRobotsTag {
+                    directive: "noai",
+                    ..
+                },
                 ..
             }
         ),
         "{error}"
     );
     assert_eq!(error.class(), ErrorClass::Verification);
-    assert!(error.hint().unwrap().contains("--robots-tag ignore"));
+    assert_eq!(error.remedies(), [Remedy::IgnoreRobotsTag]);
     assert_eq!((origin.requests().len(), run.retries()), (1, 0));
     assert!(case.listing().is_empty());
 }

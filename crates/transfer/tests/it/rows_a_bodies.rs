@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haul_lab::faults::DigestHeader;
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
-use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput, VerificationError};
 
 use crate::harness::{JobCase, content};
 
@@ -175,8 +175,11 @@ async fn a26_repr_digest_is_checked() {
         assert!(
             matches!(
                 run.error(),
-                GetError::Checksum {
-                    expected_by: "Repr-Digest",
+                GetError::Verification {
+                    error: VerificationError::Checksum {
+                        expected_by: "Repr-Digest",
+                        ..
+                    },
                     ..
                 }
             ),
@@ -226,7 +229,13 @@ async fn a26_every_digest_field_is_checked_whether_right_or_wrong() {
             .run(whole().rule(RequestMatcher::always(), faults::wrong_digest(field)))
             .await;
         assert!(
-            matches!(run.error(), GetError::Checksum { .. }),
+            matches!(
+                run.error(),
+                GetError::Verification {
+                    error: VerificationError::Checksum { .. },
+                    ..
+                }
+            ),
             "{field:?}: {:?}",
             run.error()
         );

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults, within};
-use haul_plan::{ExceededLimit, MinRate};
-use haul_transfer::{ConnectionCount, GetError, JobOutput, TransferTimeLimit, body_channel};
+use haul_plan::{ExceededLimit, MinRate, Remedy, TimeLimit};
+use haul_transfer::{ConnectionCount, GetError, JobOutput, NetworkError, body_channel};
 use tokio::time::{Instant, sleep};
 
 use crate::batch::{BatchCase, origin_with_files, small_content};
@@ -42,12 +42,12 @@ fn assert_too_slow(run: &JobRun) {
     let error = run.error();
     let is_right = matches!(
         error,
-        GetError::LimitExceeded { limit: ExceededLimit::MinRate { limit, received }, .. }
+        GetError::Network { error: NetworkError::LimitExceeded { limit: ExceededLimit::MinRate { limit, received }, .. }, .. }
             if *limit == MIN && *received < 16_000
     );
     assert!(is_right, "{error:?}");
-    let limit = TransferTimeLimit::of_download(error);
-    assert_eq!(limit, Some(TransferTimeLimit::MinRate));
+    let limit = Remedy::ExtendTimeLimit(TimeLimit::MinRate);
+    assert!(error.remedies().contains(&limit), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,7 +60,7 @@ async fn a48_a_download_that_drips_is_ended_and_the_same_command_resumes_it() {
             .rule(RequestMatcher::after_first(1), faults::body_rate(DRIP));
         let (run, origin) = case.run(resource).await;
         assert_too_slow(&run);
-        assert!(run.hints_at_resuming(), "{:?}", run.error().hint());
+        assert!(run.hints_at_resuming(), "{:?}", run.error());
         let text = run.error().to_string();
         let expected = format!("{} is too slow: ", origin.url("/f.bin"));
         assert!(text.starts_with(&expected), "{text}");
@@ -75,7 +75,7 @@ async fn a48_a_download_that_drips_is_ended_and_the_same_command_resumes_it() {
 async fn a48_a_stream_without_an_end_is_ended_and_nothing_says_that_it_can_be_resumed() {
     let (run, _origin) = case().run(endless()).await;
     assert_too_slow(&run);
-    assert_eq!(run.error().hint(), None);
+    assert!(!run.hints_at_resuming());
 }
 
 /// Each of these bodies brings a byte, so each is followed by the next request at once.
@@ -192,12 +192,8 @@ async fn a48_a_download_ends_when_its_time_is_over_whatever_it_does_and_can_be_r
         let (run, origin) = case.run(resource).await;
         assert!((limit..LIMIT / 3).contains(&began.elapsed()));
         let error = run.error();
-        let expected = TransferTimeLimit::MaxTime;
-        assert_eq!(
-            TransferTimeLimit::of_download(error),
-            Some(expected),
-            "{error:?}"
-        );
+        let limit = Remedy::ExtendTimeLimit(TimeLimit::MaxTime);
+        assert!(error.remedies().contains(&limit), "{error:?}");
         assert_eq!(run.hints_at_resuming(), is_resumable);
         origin.replace("/f.bin", OriginResource::new(content()));
         case.options.limits.max_time = Some(LIMIT);
@@ -244,7 +240,8 @@ async fn a48_a_batch_ends_although_files_drip_and_each_of_them_is_a_failed_row()
         let expected = format!("{} is too slow: ", origin.url(path));
         assert!(error.starts_with(&expected), "{error}");
         let error = row.error.as_ref().unwrap();
-        assert_eq!(error.time_limit, Some(TransferTimeLimit::MinRate));
+        let limit = Remedy::ExtendTimeLimit(TimeLimit::MinRate);
+        assert!(error.remedies.contains(&limit), "{error:?}");
         assert!(error.is_transient);
     }
     assert_eq!(run.summary.failure_groups[0].cause, "too slow");

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
-use haul_transfer::{ConnectionCount, ErrorClass, GetError};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, VerificationError};
 
 use crate::harness::{JobCase, content};
 
@@ -138,7 +138,13 @@ async fn a13_an_unknown_content_coding_is_a_network_error_and_leaves_no_files() 
         .header("Content-Encoding", "compress")
         .rule(RequestMatcher::always(), faults::ignore_range);
     let (run, _origin) = case.run(resource).await;
-    assert!(matches!(run.error(), GetError::Decode { .. }));
+    assert!(matches!(
+        run.error(),
+        GetError::Verification {
+            error: VerificationError::Decode { .. },
+            ..
+        }
+    ));
     assert_eq!(run.error().class(), ErrorClass::Network);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }

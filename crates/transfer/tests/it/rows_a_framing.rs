@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent};
 use haul_net::Kind;
-use haul_transfer::{ErrorClass, GetError};
+use haul_transfer::{ErrorClass, GetError, NetworkError};
 
 use crate::harness::{JobCase, JobRun, content};
 
@@ -24,7 +24,11 @@ async fn get_raw(case: &JobCase, response: String) -> (JobRun, usize) {
 }
 
 fn assert_refused(case: &JobCase, run: &JobRun, requests: usize, name: &str) {
-    let GetError::Transport { source, .. } = run.error() else {
+    let GetError::Network {
+        error: NetworkError::Transport { source, .. },
+        ..
+    } = run.error()
+    else {
         panic!("{name}: {:?}", run.error())
     };
     assert!(
@@ -213,7 +217,7 @@ async fn a32_several_location_headers_are_followed_only_if_they_are_equal() {
         } else {
             let refused = run.error();
             assert!(
-                matches!(refused, GetError::Transport { source, .. } if matches!(source.kind(), Kind::Redirect(_)))
+                matches!(refused, GetError::Network { error: NetworkError::Transport { source, .. }, .. } if matches!(source.kind(), Kind::Redirect(_)))
             );
             assert_eq!(refused.class(), ErrorClass::Network);
             assert_eq!(origin.requests().len(), 1);
@@ -228,7 +232,11 @@ async fn a32_different_location_headers_are_refused_with_any_status() {
     let response =
         "HTTP/1.1 200 OK\r\nLocation: /a\r\nLocation: /b\r\nContent-Length: 5\r\n\r\nhello";
     let (run, requests) = get_raw(&case, response.to_owned()).await;
-    let GetError::Transport { source, .. } = run.error() else {
+    let GetError::Network {
+        error: NetworkError::Transport { source, .. },
+        ..
+    } = run.error()
+    else {
         panic!("{:?}", run.error())
     };
     assert!(matches!(source.kind(), Kind::Redirect(_)), "{source}");

@@ -5,7 +5,7 @@ use haul_lab::{
     OriginResource, OriginResponseBody, OriginResponseFraming, RequestMatcher, ResourceContent,
     faults,
 };
-use haul_transfer::{GetError, JobOutput};
+use haul_transfer::{GetError, JobOutput, NetworkError, VerificationError};
 
 use crate::harness::{JobCase, content, serve};
 
@@ -91,7 +91,13 @@ async fn a10_a_single_stream_that_always_breaks_exhausts_the_retries() {
             });
         let (run, origin) = case.run(resource).await;
         assert!(
-            matches!(run.error(), GetError::Transport { .. }),
+            matches!(
+                run.error(),
+                GetError::Network {
+                    error: NetworkError::Transport { .. },
+                    ..
+                }
+            ),
             "{:?}",
             run.error()
         );
@@ -193,7 +199,13 @@ async fn a26_digests_of_the_content_are_checked_if_a_response_has_all_of_it() {
         let run = case.get(&origin.url("/f.bin")).await;
         assert_eq!(origin.requests()[0].status, 206, "{field}");
         assert!(
-            matches!(run.error(), GetError::Checksum { .. }),
+            matches!(
+                run.error(),
+                GetError::Verification {
+                    error: VerificationError::Checksum { .. },
+                    ..
+                }
+            ),
             "{field}: {:?}",
             run.error()
         );

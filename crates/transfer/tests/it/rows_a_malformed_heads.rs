@@ -4,7 +4,7 @@ use haul_lab::{
     OriginResource, OriginResponse, OriginResponseBody, OriginResponseFraming, RequestMatcher,
 };
 use haul_net::Kind;
-use haul_transfer::{ConnectionCount, ErrorClass, GetError};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, NetworkError};
 
 use crate::harness::{JobCase, content};
 
@@ -37,7 +37,11 @@ async fn a23_malformed_heads_are_retried_twice_and_leave_no_files() {
                     .rule(RequestMatcher::always(), move |_, reply| change(reply)),
             )
             .await;
-        let GetError::Transport { source, .. } = run.error() else {
+        let GetError::Network {
+            error: NetworkError::Transport { source, .. },
+            ..
+        } = run.error()
+        else {
             panic!("{number}: {:?}", run.error())
         };
         assert_eq!(*source.kind(), Kind::Protocol, "{number}");
@@ -78,7 +82,7 @@ async fn a23_malformed_heads_during_a_download_end_it_and_the_received_bytes_are
         });
     let (run, origin) = case.run(resource).await;
     assert!(
-        matches!(run.error(), GetError::Transport { source, .. } if *source.kind() == Kind::Protocol)
+        matches!(run.error(), GetError::Network { error: NetworkError::Transport { source, .. }, .. } if *source.kind() == Kind::Protocol)
     );
     assert_eq!(origin.requests().len(), 6);
     assert_eq!(case.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
@@ -110,7 +114,7 @@ async fn a23_invalid_chunks_are_a_protocol_error() {
     });
     let (run, origin) = case.run(resource).await;
     assert!(
-        matches!(run.error(), GetError::Transport { source, .. } if *source.kind() == Kind::Protocol),
+        matches!(run.error(), GetError::Network { error: NetworkError::Transport { source, .. }, .. } if *source.kind() == Kind::Protocol),
         "{:?}",
         run.error()
     );

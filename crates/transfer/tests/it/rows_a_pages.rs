@@ -8,7 +8,9 @@ use haul_lab::{
     Origin, OriginResource, OriginResponse, OriginResponseBody, RecordedRequest, RequestMatcher,
     ResourceContent, faults,
 };
-use haul_transfer::{ErrorClass, ExistingFilePolicy, GetError};
+use haul_transfer::{
+    ErrorClass, ExistingFilePolicy, GetError, NetworkError, OriginError, VerificationError,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::{JobCase, content};
@@ -160,7 +162,11 @@ async fn a35_a_page_on_resume_is_refused_and_costs_nothing() {
             "{what}: {}",
             run.error()
         );
-        let GetError::ErrorPage { document, .. } = run.error() else {
+        let GetError::Verification {
+            error: VerificationError::ErrorPage { document, .. },
+            ..
+        } = run.error()
+        else {
             panic!("{what}: {:?}", run.error());
         };
         if what == "a page" {
@@ -169,7 +175,7 @@ async fn a35_a_page_on_resume_is_refused_and_costs_nothing() {
                 "text/html of 88 bytes (\"Sign in Your session has expired.\")"
             );
         }
-        assert!(run.hints_at_resuming(), "{what}: {:?}", run.error().hint());
+        assert!(run.hints_at_resuming(), "{what}: {:?}", run.error());
         assert_partial_file_is_kept(&case, what);
         origin.replace("/f.bin", file());
         assert_resumes(&case, &url, what).await;
@@ -186,11 +192,17 @@ async fn a35_a_login_that_expires_in_mid_run_costs_nothing() {
         let url = origin.url("/f.bin");
         let run = case.get(&url).await;
         assert!(
-            matches!(run.error(), GetError::ErrorPage { .. }),
+            matches!(
+                run.error(),
+                GetError::Verification {
+                    error: VerificationError::ErrorPage { .. },
+                    ..
+                }
+            ),
             "{what}: {:?}",
             run.error()
         );
-        assert!(run.hints_at_resuming(), "{what}: {:?}", run.error().hint());
+        assert!(run.hints_at_resuming(), "{what}: {:?}", run.error());
         assert_partial_file_is_kept(&case, what);
         origin.replace("/f.bin", file());
         assert_resumes(&case, &url, what).await;
@@ -258,7 +270,13 @@ async fn a5_old_bytes_stay_until_the_new_version_has_begun() {
     );
     let run = case.get(&url).await;
     assert!(
-        matches!(run.error(), GetError::Transport { .. }),
+        matches!(
+            run.error(),
+            GetError::Network {
+                error: NetworkError::Transport { .. },
+                ..
+            }
+        ),
         "{:?}",
         run.error()
     );
@@ -295,7 +313,13 @@ async fn a35_update_replaces_no_file_by_a_page() {
         );
         let run = case.get(&url).await;
         assert!(
-            matches!(run.error(), GetError::ErrorPage { .. }),
+            matches!(
+                run.error(),
+                GetError::Verification {
+                    error: VerificationError::ErrorPage { .. },
+                    ..
+                }
+            ),
             "{what}: {:?}",
             run.result
         );
@@ -461,16 +485,19 @@ async fn a43_a_ban_in_mid_run_keeps_the_bytes_and_names_no_credentials() {
     let url = origin.url("/f.bin");
     let run = case.get(&url).await;
     assert!(
-        matches!(run.error(), GetError::Status { .. }),
+        matches!(
+            run.error(),
+            GetError::Origin {
+                error: OriginError::Status { .. },
+                ..
+            }
+        ),
         "{:?}",
         run.error()
     );
-    let hint = run.error().hint().unwrap();
-    assert!(
-        hint.contains("blocks") && hint.contains("resumes the download"),
-        "{hint}"
-    );
-    assert!(!hint.contains("-u"), "{hint}");
+    let hint = format!("{:?}", run.error().remedies());
+    assert!(hint.contains("blocks") && run.hints_at_resuming(), "{hint}");
+    assert!(!hint.contains("LogIn"), "{hint}");
     assert!(sent.load(Ordering::Relaxed) < 20, "{sent:?} requests");
     assert_partial_file_is_kept(&case, "banned");
     origin.replace("/f.bin", file());

@@ -4,7 +4,7 @@ use haul_lab::{
     Origin, OriginResource, OriginResponse, RecordedRequest, RequestMatcher, ResourceContent,
     faults,
 };
-use haul_transfer::GetError;
+use haul_transfer::{GetError, VerificationError};
 
 use crate::batch::BatchCase;
 use crate::harness::{JobCase, content};
@@ -50,7 +50,11 @@ async fn a44_other_bytes_than_the_redirect_names_are_no_file() {
         let origin = origin_with(ResourceContent::random(9, length)).await;
         let case = JobCase::new();
         let run = case.get(&origin.url("/f.bin")).await;
-        let GetError::Checksum { expected_by, .. } = run.error() else {
+        let GetError::Verification {
+            error: VerificationError::Checksum { expected_by, .. },
+            ..
+        } = run.error()
+        else {
             panic!("{:?}", run.error());
         };
         assert_eq!(*expected_by, "X-Linked-Etag");

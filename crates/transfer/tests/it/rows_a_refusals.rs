@@ -4,7 +4,7 @@ use haul_lab::{
     CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, faults,
 };
 use haul_net::{Kind, Login, Secret, TlsProblem, UserCredentials};
-use haul_transfer::{ConnectionCount, GetError};
+use haul_transfer::{ConnectionCount, GetError, NetworkError, OriginError};
 
 use crate::harness::{JobCase, content, serve};
 
@@ -101,7 +101,7 @@ async fn a16_a_redirect_loop_is_an_error_after_twenty_redirects() {
     .await;
     let run = JobCase::new().get(&origin.url("/f.bin")).await;
     assert!(
-        matches!(run.error(), GetError::Transport { source, .. } if matches!(source.kind(), Kind::Redirect(_)))
+        matches!(run.error(), GetError::Network { error: NetworkError::Transport { source, .. }, .. } if matches!(source.kind(), Kind::Redirect(_)))
     );
     assert_eq!(origin.requests().len(), 21);
 }
@@ -129,7 +129,9 @@ async fn a17_permanent_429_responses_fail_the_job_with_the_status() {
     let (run, origin) = case
         .run(OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(429)))
         .await;
-    assert!(matches!(run.error(), GetError::Status { status, .. } if status.as_u16() == 429));
+    assert!(
+        matches!(run.error(), GetError::Origin { error: OriginError::Status { status, .. }, .. } if status.as_u16() == 429)
+    );
     assert!(origin.requests().len() > 1 && origin.requests().len() < 20);
 }
 
@@ -166,7 +168,7 @@ async fn a21_missing_credentials_name_the_realm_and_are_not_retried() {
         .run(OriginResource::new(content()).rule(RequestMatcher::always(), challenge))
         .await;
     assert!(run.error().to_string().contains("vault"), "{}", run.error());
-    assert!(run.error().hint().is_some());
+    assert!(!run.error().remedies().is_empty());
     assert_eq!(origin.requests().len(), 1);
 }
 
@@ -265,7 +267,11 @@ async fn a27_bad_certificates_are_refused_once_with_the_reason() {
         let mut case = JobCase::new();
         case.client.tls.cacert = Some(authority.certificate_pem().into_bytes());
         let run = case.get(&origin.url("/f.bin")).await;
-        let GetError::Transport { source, .. } = run.error() else {
+        let GetError::Network {
+            error: NetworkError::Transport { source, .. },
+            ..
+        } = run.error()
+        else {
             panic!("{:?}", run.error())
         };
         assert_eq!(*source.kind(), Kind::Tls(problem));
@@ -313,7 +319,13 @@ async fn permanent_error_statuses_are_not_retried() {
                     .rule(RequestMatcher::always(), faults::status(status)),
             )
             .await;
-        assert!(matches!(run.error(), GetError::Status { .. }));
+        assert!(matches!(
+            run.error(),
+            GetError::Origin {
+                error: OriginError::Status { .. },
+                ..
+            }
+        ));
         assert_eq!(origin.requests().len(), requests, "{status}");
         assert!(case.listing().is_empty(), "{:?}", case.listing());
     }

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use haul_lab::{Origin, OriginResource, OriginResponse, RecordedRequest, RequestMatcher, faults};
-use haul_transfer::{GetError, TransferTimeLimit};
+use haul_plan::{Remedy, TimeLimit};
+use haul_transfer::{GetError, OriginError};
 use tokio::time::Instant;
 
 use crate::batch::BatchCase;
@@ -71,12 +72,20 @@ async fn a42_a_wait_beyond_the_limit_ends_the_download_at_once_with_the_time_tha
         case.options.retry.max_retry_after = Duration::from_secs(6);
         let (run, origin) = case.run(resource).await;
         let error = run.error();
-        assert!(matches!(error, GetError::Status { .. }), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                GetError::Origin {
+                    error: OriginError::Status { .. },
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
         let text = error.to_string();
         assert!(text.ends_with("and asks to wait for 7 s"), "{text}");
-        let limit = TransferTimeLimit::of_download(error);
-        assert_eq!(limit, Some(TransferTimeLimit::RequestedWait));
-        assert_eq!(error.hint(), None);
+        let limit = Remedy::ExtendTimeLimit(TimeLimit::RequestedWait);
+        assert_eq!(error.remedies(), [limit]);
         assert_eq!(origin.requests().len(), 1);
     }
 }
@@ -110,11 +119,7 @@ async fn a42_a_file_that_is_still_being_made_is_waited_for_and_no_other_file() {
     let resource = resource.rule(RequestMatcher::always(), refusal(202, Vec::new()));
     let (run, origin) = JobCase::new().run(resource).await;
     assert_eq!(origin.requests().len(), 1);
-    assert!(
-        run.error()
-            .hint()
-            .is_some_and(|hint| hint.contains("later"))
-    );
+    assert!(format!("{:?}", run.error().remedies()).contains("later"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

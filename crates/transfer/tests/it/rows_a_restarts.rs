@@ -10,7 +10,7 @@ use haul_lab::{
 };
 use haul_net::ProxyRules;
 use haul_plan::{HttpVersionChoice, RetryOptions};
-use haul_transfer::{ConnectionCount, GetError};
+use haul_transfer::{ConnectionCount, GetError, OriginError};
 
 use crate::batch::BatchCase;
 use crate::harness::{JobCase, content, serve};
@@ -226,7 +226,13 @@ async fn a17_a_retry_after_of_an_hour_ends_the_job_at_once() {
     let resource = OriginResource::new(content()).rule(RequestMatcher::always(), busy());
     let case = JobCase::new();
     let (run, origin) = case.run(resource).await;
-    assert!(matches!(run.error(), GetError::Status { .. }));
+    assert!(matches!(
+        run.error(),
+        GetError::Origin {
+            error: OriginError::Status { .. },
+            ..
+        }
+    ));
     let text = run.error().to_string();
     assert!(
         text.ends_with("503 Service Unavailable, and asks to wait for 60 min"),

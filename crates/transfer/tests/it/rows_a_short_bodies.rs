@@ -2,7 +2,7 @@
 
 use haul_lab::{OriginResource, OriginResponseBody, OriginResponseFraming, RequestMatcher, faults};
 use haul_net::Kind;
-use haul_transfer::{GetError, TransferEvent};
+use haul_transfer::{GetError, NetworkError, TransferEvent};
 
 use crate::harness::{JobCase, content};
 
@@ -16,7 +16,7 @@ async fn a10_empty_bodies_that_end_cleanly_exhaust_the_retries() {
     });
     let (run, origin) = case.run(resource).await;
     assert!(
-        matches!(run.error(), GetError::Transport { source, .. } if *source.kind() == Kind::Closed),
+        matches!(run.error(), GetError::Network { error: NetworkError::Transport { source, .. }, .. } if *source.kind() == Kind::Closed),
         "{:?}",
         run.error()
     );

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
-use haul_transfer::{ConnectionCount, ErrorClass, ExistingFilePolicy, GetError, JobOutput};
+use haul_transfer::{
+    ConnectionCount, ErrorClass, ExistingFilePolicy, GetError, JobOutput, LocalError,
+    VerificationError,
+};
 
 use crate::harness::{JobCase, content, small_disk};
 
@@ -162,11 +165,17 @@ async fn b4_a_directory_with_the_name_and_a_missing_directory_are_errors() {
     let mut case = JobCase::new();
     case.output = Some(JobOutput::File(case.dir.path().to_owned()));
     let (run, _origin) = case.run(OriginResource::new(content())).await;
-    assert!(matches!(run.error(), GetError::IsDirectory { .. }));
+    assert!(matches!(
+        run.error(),
+        GetError::Local {
+            error: LocalError::IsDirectory,
+            ..
+        }
+    ));
     case.output = Some(JobOutput::File(case.dir.path().join("none/f")));
     let (run, _origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(run.error().class(), ErrorClass::LocalIo);
-    assert!(run.error().hint().is_some());
+    assert!(!run.error().remedies().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -192,7 +201,13 @@ async fn b5_a_second_download_to_the_same_file_is_a_locked_error() {
         case.get(&url).await
     };
     let (first, second) = tokio::join!(case.get(&url), second);
-    assert!(matches!(second.error(), GetError::Locked { .. }));
+    assert!(matches!(
+        second.error(),
+        GetError::Local {
+            error: LocalError::Locked,
+            ..
+        }
+    ));
     first.outcome();
     case.assert_file(&content);
 }
@@ -202,7 +217,13 @@ async fn b6_an_existing_file_is_kept_by_default() {
     let mut case = JobCase::new();
     std::fs::write(case.path(), "mine").unwrap();
     let (run, origin) = case.run(OriginResource::new(content())).await;
-    assert!(matches!(run.error(), GetError::AlreadyExists { .. }));
+    assert!(matches!(
+        run.error(),
+        GetError::Local {
+            error: LocalError::AlreadyExists,
+            ..
+        }
+    ));
     assert!(
         origin.requests().is_empty(),
         "an existing file needs no request"
@@ -265,9 +286,12 @@ async fn b9_a_file_with_a_wrong_checksum_is_renamed() {
     let (run, _origin) = case.run(OriginResource::new(content())).await;
     assert!(matches!(
         run.error(),
-        GetError::Checksum {
-            expected_by: "the given checksum",
-            moved_to: Some(_),
+        GetError::Verification {
+            error: VerificationError::Checksum {
+                expected_by: "the given checksum",
+                moved_to: Some(_),
+                ..
+            },
             ..
         }
     ));
@@ -311,11 +335,17 @@ async fn b4_a_full_disk_is_reported_before_anything_is_fetched() {
     };
     let (run, origin) = case.run(OriginResource::new(content())).await;
     assert!(
-        matches!(run.error(), GetError::NoSpace { .. }),
+        matches!(
+            run.error(),
+            GetError::Local {
+                error: LocalError::NoSpace { .. },
+                ..
+            }
+        ),
         "{:?}",
         run.error()
     );
-    assert!(run.error().hint().is_some());
+    assert!(!run.error().remedies().is_empty());
     assert_eq!(origin.requests().len(), 1);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }

@@ -5,7 +5,7 @@ use haul_lab::{
     ResourceContent, faults,
 };
 use haul_plan::Checksum;
-use haul_transfer::{ConnectionCount, GetError};
+use haul_transfer::{ConnectionCount, GetError, LocalError};
 
 use crate::harness::{JobCase, content, serve};
 
@@ -59,12 +59,24 @@ async fn b6_a_304_without_a_date_is_accepted_unless_the_file_was_edited() {
     let older = not_modified("Last-Modified: Sat, 05 Nov 1994 08:49:37 GMT\r\n");
     origin.replace("/f.bin", older);
     let second_run = case.get(&origin.url("/f.bin")).await;
-    assert!(matches!(second_run.error(), GetError::AlreadyExists { .. }));
+    assert!(matches!(
+        second_run.error(),
+        GetError::Local {
+            error: LocalError::AlreadyExists,
+            ..
+        }
+    ));
     origin.replace("/f.bin", not_modified(""));
     let file = std::fs::OpenOptions::new().write(true).open(case.path());
     file.unwrap().set_len(5).unwrap();
     let second_run = case.get(&origin.url("/f.bin")).await;
-    assert!(matches!(second_run.error(), GetError::AlreadyExists { .. }));
+    assert!(matches!(
+        second_run.error(),
+        GetError::Local {
+            error: LocalError::AlreadyExists,
+            ..
+        }
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,7 +116,13 @@ async fn b6_a_file_that_changed_locally_or_at_the_origin_is_an_error_and_is_kept
     let newer = OriginResource::new(ResourceContent::random(8, 5000)).etag("\"v2\"");
     origin.replace("/f.bin", newer);
     let second_run = case.get(&origin.url("/f.bin")).await;
-    assert!(matches!(second_run.error(), GetError::AlreadyExists { .. }));
+    assert!(matches!(
+        second_run.error(),
+        GetError::Local {
+            error: LocalError::AlreadyExists,
+            ..
+        }
+    ));
     case.assert_file(&content());
     let Some((case, origin)) = download_file(OriginResource::new(content())).await else {
         return;
@@ -116,7 +134,13 @@ async fn b6_a_file_that_changed_locally_or_at_the_origin_is_an_error_and_is_kept
         .set_len(5)
         .unwrap();
     let second_run = case.get(&origin.url("/f.bin")).await;
-    assert!(matches!(second_run.error(), GetError::AlreadyExists { .. }));
+    assert!(matches!(
+        second_run.error(),
+        GetError::Local {
+            error: LocalError::AlreadyExists,
+            ..
+        }
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -137,7 +161,13 @@ async fn b6_the_tag_of_a_whole_response_does_not_accept_a_file_of_another_length
         if is_accepted {
             assert!(second_run.outcome().not_modified);
         } else {
-            assert!(matches!(second_run.error(), GetError::AlreadyExists { .. }));
+            assert!(matches!(
+                second_run.error(),
+                GetError::Local {
+                    error: LocalError::AlreadyExists,
+                    ..
+                }
+            ));
         }
         case.assert_file(&content());
     }
@@ -151,7 +181,13 @@ async fn b6_the_date_1970_of_an_origin_without_a_clock_identifies_no_version() {
         return;
     };
     let second_run = case.get(&origin.url("/f.bin")).await;
-    assert!(matches!(second_run.error(), GetError::AlreadyExists { .. }));
+    assert!(matches!(
+        second_run.error(),
+        GetError::Local {
+            error: LocalError::AlreadyExists,
+            ..
+        }
+    ));
     case.assert_file(&content());
 }
 
@@ -167,7 +203,13 @@ async fn b6_an_existing_file_with_the_given_checksum_needs_no_request() {
         if is_right {
             assert!(run.outcome().not_modified);
         } else {
-            assert!(matches!(run.error(), GetError::AlreadyExists { .. }));
+            assert!(matches!(
+                run.error(),
+                GetError::Local {
+                    error: LocalError::AlreadyExists,
+                    ..
+                }
+            ));
         }
         case.assert_file(&content());
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_plan::CheckpointOptions;
-use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput, LocalError};
 use tokio::time::Instant;
 
 use crate::harness::{JobCase, LIMIT, content, serve, small_disk};
@@ -84,7 +84,7 @@ async fn b1_a_failed_job_hints_at_resuming_only_if_bytes_were_kept() {
         case.options.retry.retries = 1;
         let (run, _origin) = case.run(stalls_after(bytes)).await;
         assert_eq!(run.error().class(), ErrorClass::Network);
-        assert_eq!(run.hints_at_resuming(), kept, "{:?}", run.error().hint());
+        assert_eq!(run.hints_at_resuming(), kept, "{:?}", run.error());
         assert_eq!(case.listing().is_empty(), !kept, "{:?}", case.listing());
     }
 }
@@ -95,7 +95,7 @@ async fn b1_with_no_resume_nothing_is_kept_and_no_hint_at_resuming_appears() {
     case.options.resume = false;
     case.options.retry.retries = 1;
     let (run, _origin) = case.run(stalls_after(100_000)).await;
-    assert!(!run.hints_at_resuming(), "{:?}", run.error().hint());
+    assert!(!run.hints_at_resuming(), "{:?}", run.error());
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
 
@@ -117,7 +117,7 @@ async fn a12_a_single_stream_that_always_breaks_leaves_no_files_and_no_hint_at_r
             .rule(RequestMatcher::always(), cut);
         let (run, origin) = case.run(resource).await;
         assert_eq!(run.error().class(), ErrorClass::Network);
-        assert!(!run.hints_at_resuming(), "{:?}", run.error().hint());
+        assert!(!run.hints_at_resuming(), "{:?}", run.error());
         // If the length is known, the rest is requested first, at once since bytes arrived, with and without If-Range.
         assert!((3..=5).contains(&origin.requests().len()));
         assert!((2..=4).contains(&run.retries()));
@@ -157,12 +157,8 @@ async fn b4_a_full_device_gives_no_hint_at_resuming() {
     let (run, _origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(run.error().class(), ErrorClass::LocalIo);
     assert!(run.error().to_string().contains("/dev/full"));
-    assert!(
-        run.error()
-            .hint()
-            .is_some_and(|hint| hint.contains("space"))
-    );
-    assert!(!run.hints_at_resuming(), "{:?}", run.error().hint());
+    assert!(format!("{:?}", run.error().remedies()).contains("space"));
+    assert!(!run.hints_at_resuming(), "{:?}", run.error());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,7 +181,7 @@ async fn b4_a_single_stream_on_a_full_disk_leaves_no_files_and_no_hint_at_resumi
             "{:?}",
             run.error()
         );
-        assert!(!run.hints_at_resuming(), "{:?}", run.error().hint());
+        assert!(!run.hints_at_resuming(), "{:?}", run.error());
         assert!(case.listing().is_empty(), "{:?}", case.listing());
     }
 }
@@ -242,7 +238,7 @@ async fn b4_a_segmented_job_on_a_disk_that_fills_hints_at_resuming_only_if_bytes
         "{:?}",
         run.error()
     );
-    assert!(run.hints_at_resuming(), "{:?}", run.error().hint());
+    assert!(run.hints_at_resuming(), "{:?}", run.error());
     std::fs::remove_file(&ballast).unwrap();
     let again = case.get(&url).await;
     assert!(
@@ -266,7 +262,13 @@ async fn a15_bytes_of_an_earlier_run_are_not_requested_again() {
         std::fs::write(case.path(), "mine").unwrap();
     };
     let (run, ()) = tokio::join!(case.get(&url), take_name);
-    assert!(matches!(run.error(), GetError::AlreadyExists { .. }));
+    assert!(matches!(
+        run.error(),
+        GetError::Local {
+            error: LocalError::AlreadyExists,
+            ..
+        }
+    ));
     assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
     std::fs::remove_file(case.path()).unwrap();
     let request_count = origin.requests().len();

@@ -2,7 +2,9 @@
 
 use haul_lab::faults::DigestHeader;
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
-use haul_transfer::{ExistingFilePolicy, GetError, JobOutput, TransferEvent};
+use haul_transfer::{
+    ExistingFilePolicy, GetError, JobOutput, LocalError, TransferEvent, VerificationError,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::{JobCase, content};
@@ -108,7 +110,13 @@ async fn download_with_name_taken(case: &JobCase, origin: &Origin) {
     let url = origin.url("/f.bin");
     let (run, ()) = tokio::join!(case.get(&url), take_name);
     assert!(
-        matches!(run.error(), GetError::AlreadyExists { .. }),
+        matches!(
+            run.error(),
+            GetError::Local {
+                error: LocalError::AlreadyExists,
+                ..
+            }
+        ),
         "{:?}",
         run.error()
     );
@@ -218,7 +226,13 @@ async fn b6_update_verifies_the_checksum_of_an_unchanged_file() {
     case.checksums = vec!["md5:00000000000000000000000000000000".parse().unwrap()];
     let run = case.get(&url).await;
     assert!(
-        matches!(run.error(), GetError::Checksum { .. }),
+        matches!(
+            run.error(),
+            GetError::Verification {
+                error: VerificationError::Checksum { .. },
+                ..
+            }
+        ),
         "{:?}",
         run.error()
     );

@@ -38,7 +38,7 @@ async fn b11_update_asks_with_what_haul_noted() {
         let run = case.get(&url).await;
         run.outcome();
         let told = run.events.iter().filter(
-            |event| matches!(event, TransferEvent::Warning { text, .. } if is_about_times(text)),
+            |event| matches!(event, TransferEvent::Warning { warning, .. } if is_about_times(&warning.to_string())),
         );
         let has_date = field == "if-modified-since";
         assert_eq!(told.count(), usize::from(has_date), "{:?}", run.events);

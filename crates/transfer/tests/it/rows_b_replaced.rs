@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
-use haul_transfer::{ErrorClass, ExistingFilePolicy, GetError, JobOutput};
+use haul_transfer::{ErrorClass, ExistingFilePolicy, GetError, JobOutput, LocalError};
 
 use crate::harness::{JobCase, content, serve};
 
@@ -80,7 +80,13 @@ async fn b4_a_link_with_the_name_is_an_error_without_overwrite() {
     symlink("nowhere", case.path()).unwrap();
     let (run, _origin) = case.run(OriginResource::new(content())).await;
     assert!(
-        matches!(run.error(), GetError::AlreadyExists { .. }),
+        matches!(
+            run.error(),
+            GetError::Local {
+                error: LocalError::AlreadyExists,
+                ..
+            }
+        ),
         "{:?}",
         run.error()
     );
@@ -99,7 +105,13 @@ async fn b4_a_directory_with_the_origins_name_is_reported_before_anything_is_fet
     );
     let (run, origin) = case.run(resource).await;
     assert!(
-        matches!(run.error(), GetError::IsDirectory { .. }),
+        matches!(
+            run.error(),
+            GetError::Local {
+                error: LocalError::IsDirectory,
+                ..
+            }
+        ),
         "{:?}",
         run.error()
     );

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
-use haul_transfer::{ErrorClass, ExistingFilePolicy, GetError, JobOutput};
+use haul_transfer::{ErrorClass, ExistingFilePolicy, GetError, JobOutput, LocalError};
 
 use crate::harness::{JobCase, content, serve};
 
@@ -13,12 +13,17 @@ const JOURNAL: &str = "f.bin.haul-journal";
 /// Asserts that a download fails before any request with an error that names this file.
 async fn assert_path_occupied(case: &JobCase, name: &str) {
     let (run, origin) = case.run(OriginResource::new(content())).await;
-    let GetError::PathOccupied { path, .. } = run.error() else {
+    let GetError::Local {
+        path,
+        error: LocalError::Occupied { .. },
+        ..
+    } = run.error()
+    else {
         panic!("{name}: {:?}", run.error())
     };
     assert_eq!(path.file_name().unwrap(), name);
     assert_eq!(run.error().class(), ErrorClass::LocalIo);
-    assert!(run.error().hint().is_some());
+    assert!(!run.error().remedies().is_empty());
     assert!(origin.requests().is_empty());
     assert!(!case.path().exists());
 }
@@ -153,9 +158,15 @@ async fn b4_an_output_with_the_suffix_of_a_temporary_name_is_refused() {
         let mut case = JobCase::new();
         case.output = Some(JobOutput::File(case.dir.path().join(name)));
         let (run, origin) = case.run(OriginResource::new(content())).await;
-        assert!(matches!(run.error(), GetError::ReservedName { .. }));
+        assert!(matches!(
+            run.error(),
+            GetError::Local {
+                error: LocalError::ReservedName,
+                ..
+            }
+        ));
         assert_eq!(run.error().class(), ErrorClass::LocalIo);
-        assert!(run.error().hint().is_some() && origin.requests().is_empty());
+        assert!(!run.error().remedies().is_empty() && origin.requests().is_empty());
         assert!(case.listing().is_empty());
     }
 }

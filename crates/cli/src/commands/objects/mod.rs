@@ -12,7 +12,6 @@ use std::process::ExitCode;
 
 use haul_plan::RetryOptions;
 use haul_s3::{S3Client, S3Error, S3ErrorKind};
-use haul_transfer::TransferTimeLimit;
 use haul_transfer::bucket::BucketError;
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +111,11 @@ pub(super) fn report(error: &BucketError, outputs: JsonOutputs) -> ExitReason {
         }
         BucketError::Store(error) => {
             let exit = exit_reason(error);
-            outputs.report_failure(exit, &message::chain_text(error), hint(error))
+            outputs.report_failure(
+                exit,
+                &message::chain_text(error),
+                message::store_hint(error).as_deref(),
+            )
         }
     }
 }
@@ -124,30 +127,5 @@ pub(super) fn exit_reason(error: &S3Error) -> ExitReason {
             ExitReason::Usage
         }
         _ => ExitReason::Network,
-    }
-}
-
-/// What the user can do about an error of a store.
-pub(super) fn hint(error: &S3Error) -> Option<&'static str> {
-    if let S3ErrorKind::Network(error) = &error.kind {
-        return match error.kind() {
-            haul_net::Kind::Signing => Some(
-                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, choose a profile with --profile, or read a public bucket with --no-sign-request",
-            ),
-            haul_net::Kind::Connect(_) | haul_net::Kind::NoSuchHost(_) => {
-                Some("is the endpoint correct (--endpoint-url)?")
-            }
-            _ => TransferTimeLimit::of_request(error).map(message::time_limit_hint),
-        };
-    }
-    match error.code() {
-        "NoSuchBucket" => Some("haul ls lists the buckets"),
-        "AccessDenied" => {
-            Some("the credentials do not allow it, or the requester has to pay (--request-payer)")
-        }
-        "InvalidAccessKeyId" | "SignatureDoesNotMatch" => {
-            Some("check the access key and its secret, or choose another --profile")
-        }
-        _ => None,
     }
 }

@@ -153,7 +153,7 @@ impl PutJobs {
             if !self.is_recursive {
                 return Some(Err(BadInput {
                     exit: ExitReason::Usage,
-                    hint: Some("-r uploads everything below it"),
+                    hint: Some("-r uploads everything below it".into()),
                     ..BadInput::new(format!("{input} is a folder"))
                 }));
             }

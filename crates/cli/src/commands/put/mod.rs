@@ -14,9 +14,7 @@ use haul_transfer::put::{PutOptions, UploadEngine, UploadInput};
 use self::jobs::PutJobs;
 use super::objects::{StoreSession, report};
 use super::run_loop::{RunLoop, new_runtime};
-use super::uploads::{
-    BadInput, UploadJobSource, UploadRun, UploadSettings, connect, dry_run, error_hint,
-};
+use super::uploads::{BadInput, UploadJobSource, UploadRun, UploadSettings, connect, dry_run};
 use crate::args::{ProgressKind, PutArgs, S3Args};
 use crate::exit::{ExitReason, ExitTally};
 use crate::message::{self, JsonOutputs};
@@ -32,7 +30,9 @@ pub(crate) fn run(args: &PutArgs) -> ExitCode {
 }
 
 fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
-    let bad = |error: BadInput| outputs.report_failure(ExitReason::Usage, &error.text, error.hint);
+    let bad = |error: BadInput| {
+        outputs.report_failure(ExitReason::Usage, &error.text, error.hint.as_deref())
+    };
     let is_abort_of_all = args.abort && args.words.len() == 1;
     let jobs = match is_abort_of_all {
         true => None,
@@ -198,7 +198,7 @@ async fn abort_jobs(
                             outputs.report_failure(
                                 exit,
                                 &message::chain_text(&error),
-                                error_hint(&error),
+                                message::upload_hint(&error).as_deref(),
                             )
                         }
                     }
@@ -209,7 +209,7 @@ async fn abort_jobs(
                     ExitReason::Done
                 }
             },
-            Err(error) => outputs.report_failure(error.exit, &error.text, error.hint),
+            Err(error) => outputs.report_failure(error.exit, &error.text, error.hint.as_deref()),
         };
         tally.add(exit);
     }
@@ -261,7 +261,7 @@ async fn abort_all(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, E
                 outputs.report_failure(
                     ExitReason::Network,
                     &message::chain_text(&error),
-                    error_hint(&error),
+                    message::upload_hint(&error).as_deref(),
                 )
             })?;
         }

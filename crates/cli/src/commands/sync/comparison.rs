@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
-use super::super::objects::{StoreSession, exit_reason, hint};
+use super::super::objects::{StoreSession, exit_reason};
 use super::super::uploads::{BadInput, FOLLOW_LINKS_HINT, folder_problem};
 use super::place::{SyncEntries, SyncPlace};
 use crate::exit::ExitReason;
@@ -259,12 +259,12 @@ fn list_error(error: &haul_plan::sync::SyncMergeError<BucketError>) -> BadInput 
         },
         SyncMergeError::List(BucketError::Store(error)) => BadInput {
             exit: exit_reason(error),
-            hint: hint(error),
+            hint: message::store_hint(error),
             ..BadInput::new(message::chain_text(error))
         },
         SyncMergeError::Disordered { .. } => BadInput {
             exit: ExitReason::Network,
-            hint: Some("haul sync needs lists in the order of their keys, as S3 gives them"),
+            hint: Some("haul sync needs lists in the order of their keys, as S3 gives them".into()),
             ..BadInput::new(error.to_string())
         },
     }
@@ -371,7 +371,9 @@ impl SyncSides {
         let (exit, hint) = match error {
             ContentError::File(_) => (ExitReason::LocalIo, None),
             ContentError::Store(BucketError::Interrupted) => (ExitReason::Interrupted, None),
-            ContentError::Store(BucketError::Store(error)) => (exit_reason(error), hint(error)),
+            ContentError::Store(BucketError::Store(error)) => {
+                (exit_reason(error), message::store_hint(error))
+            }
         };
         BadInput {
             exit,

@@ -43,8 +43,9 @@ pub(crate) fn run(args: &SyncArgs) -> ExitCode {
 }
 
 fn sync(args: &SyncArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
-    let usage =
-        |error: BadInput| outputs.report_failure(ExitReason::Usage, &error.text, error.hint);
+    let usage = |error: BadInput| {
+        outputs.report_failure(ExitReason::Usage, &error.text, error.hint.as_deref())
+    };
     let (source, destination) = places(args).map_err(usage)?;
     let transfer = SyncTransfer::new(args, &source, &destination).map_err(usage)?;
     if args.messages.json || args.dry_run {
@@ -303,9 +304,9 @@ impl SyncRun<'_> {
                 Ok(entry) => entry,
                 Err(error) => {
                     failed += 1;
-                    exit = self
-                        .outputs
-                        .report_failure(error.exit, &error.text, error.hint);
+                    exit =
+                        self.outputs
+                            .report_failure(error.exit, &error.text, error.hint.as_deref());
                     continue;
                 }
             };

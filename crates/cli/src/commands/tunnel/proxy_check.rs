@@ -57,7 +57,10 @@ pub(super) async fn check(settings: &TunnelSettings) -> Result<ExitReason, Comma
             Err(error) => {
                 exit = ExitReason::Network;
                 let hint = error.errors().last().and_then(tunnel_hint);
-                message::print_error(&sanitize(&format!("cannot reach {target}: {error}")), hint);
+                message::print_error(
+                    &sanitize(&format!("cannot reach {target}: {error}")),
+                    hint.as_deref(),
+                );
             }
         }
     }

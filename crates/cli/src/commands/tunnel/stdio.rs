@@ -130,7 +130,7 @@ fn relay_exit(outcome: &RelayOutcome, target: &Target) -> ExitReason {
 fn report_unreached(error: &UpstreamConnectError, target: &Target) -> ExitReason {
     let hint = error.errors().last().and_then(message::tunnel_hint);
     let text = format!("cannot reach {target}: {error}");
-    JsonOutputs::default().report_failure(ExitReason::Network, &text, hint)
+    JsonOutputs::default().report_failure(ExitReason::Network, &text, hint.as_deref())
 }
 
 /// Standard output, whose end its reader must see. It outlives the relay, since accepted bytes may not have been written by then.

@@ -21,7 +21,7 @@ pub(crate) struct BadInput {
     /// The code, if nothing else fails.
     pub(crate) exit: ExitReason,
     pub(crate) text: String,
-    pub(crate) hint: Option<&'static str>,
+    pub(crate) hint: Option<String>,
 }
 
 impl BadInput {
@@ -35,7 +35,7 @@ impl BadInput {
 
     pub(crate) fn with_hint(self, hint: &'static str) -> Self {
         Self {
-            hint: Some(hint),
+            hint: Some(hint.to_owned()),
             ..self
         }
     }
@@ -51,7 +51,7 @@ impl BadInput {
     /// The message as printed.
     pub(crate) fn message(&self) -> String {
         let text = message::sanitize(&self.text);
-        match (self.exit, self.hint) {
+        match (self.exit, self.hint.as_deref()) {
             (ExitReason::SomeFailed, hint) => message::warning_with_hint(&text, hint),
             (_, hint) => message::error_text(&text, hint),
         }

@@ -8,5 +8,5 @@ mod session;
 
 pub(crate) use jobs::{BadInput, FOLLOW_LINKS_HINT, FoundUpload, UploadJobSource, folder_problem};
 pub(crate) use object_headers::{ObjectHeaders, field_value, storage_headers};
-pub(crate) use running::{UploadRun, error_hint};
+pub(crate) use running::UploadRun;
 pub(crate) use session::{UploadSettings, connect, dry_run};

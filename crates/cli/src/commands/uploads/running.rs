@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use haul_plan::upload::PartPlanError;
 use haul_plan::{RefusalStep, SharedRefusal};
 use haul_transfer::TransferEvent;
 use haul_transfer::TransferEventSender;
-use haul_transfer::TransferTimeLimit;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary};
 use haul_transfer::manifest::{Manifest, ManifestError};
 use haul_transfer::put::{PutError, PutOptions, UploadEngine, UploadJob, UploadOutcome};
@@ -17,7 +15,7 @@ use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::super::objects::{StoreSession, hint};
+use super::super::objects::StoreSession;
 use super::super::run_loop::{RenderContext, RunLoop, TaskSet};
 use super::jobs::{FoundTotals, FoundUpload, UploadJobSource};
 use super::manifest::UploadManifest;
@@ -315,10 +313,10 @@ impl RunningUploads<'_> {
             Err(PutError::Interrupted { is_resumable }) => self.report.is_resumable |= is_resumable,
             Err(error) => {
                 self.report.summary.failed += 1;
-                let hint = error_hint(error);
+                let hint = message::upload_hint(error);
                 let text =
                     message::sanitize(&format!("{}: {}", job.input, message::chain_text(error)));
-                self.tell_failure(renderer, error, message::error_text(&text, hint));
+                self.tell_failure(renderer, error, message::error_text(&text, hint.as_deref()));
             }
         }
         if self.refusals.is_settled() {
@@ -410,20 +408,6 @@ impl TaskSet for RunningUploads<'_> {
     }
 }
 
-/// What the user can do about a failed upload.
-pub(crate) fn error_hint(error: &PutError) -> Option<&'static str> {
-    match error {
-        PutError::Store(error) => hint(error),
-        PutError::Parts {
-            source: PartPlanError::StreamTooLong { .. },
-            ..
-        } => Some("--expected-size SIZE makes the parts large enough"),
-        error => error
-            .hint()
-            .or_else(|| TransferTimeLimit::of_upload(error).map(message::time_limit_hint)),
-    }
-}
-
 fn outcome_line(job: &UploadJob, outcome: &UploadOutcome) -> String {
     let resumed = match outcome.resumed {
         0 => String::new(),
@@ -467,7 +451,7 @@ fn outcome_object(job: &UploadJob, outcome: &UploadOutcome) -> serde_json::Value
 fn failure_object(job: &UploadJob, error: &PutError) -> serde_json::Value {
     let exit = ExitReason::from_class(error.class());
     let mut object = upload_object(&job.input, &job.target);
-    let error = json!({"class": exit.name(), "message": message::chain_text(error), "hint": error_hint(error)});
+    let error = json!({"class": exit.name(), "message": message::chain_text(error), "hint": message::upload_hint(error)});
     object.insert("error".into(), error);
     object.into()
 }

@@ -129,7 +129,7 @@ pub(crate) async fn dry_run(
                 message::sanitize(&format!("would {verb} {name} to {}", job.target))
             }
             Err(error) => {
-                tally.add(outputs.report_failure(error.exit, &error.text, error.hint));
+                tally.add(outputs.report_failure(error.exit, &error.text, error.hint.as_deref()));
                 continue;
             }
         };

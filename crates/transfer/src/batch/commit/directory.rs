@@ -17,7 +17,7 @@ use crate::batch::outcome::JobOutcome;
 use crate::disk::{
     FileOwner, FilePermissions, UnnamedFile, file_owner, or_current_directory, sync_directory,
 };
-use crate::error::GetError;
+use crate::error::{GetError, LocalError};
 use crate::get::UnnamedBody;
 use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::ExistingFilePolicy;
@@ -59,10 +59,10 @@ impl DirectorySink {
             file.replace(path, &paths.replacement())
         };
         linked.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => GetError::AlreadyExists {
-                path: path.to_owned(),
-            },
-            _ => GetError::local("give its name to", path.to_owned(), error),
+            io::ErrorKind::AlreadyExists => {
+                GetError::local(path.to_owned(), LocalError::AlreadyExists)
+            }
+            _ => GetError::io("give its name to", path.to_owned(), error),
         })
     }
 }
@@ -98,11 +98,14 @@ impl BatchSink for DirectorySink {
             let path = &verified.job.path;
             let result = match &synced {
                 Ok(()) => self.name(&file, &verified.job),
-                Err(error) => Err(GetError::local("sync", path.clone(), copy_error(error))),
+                Err(error) => Err(GetError::io("sync", path.clone(), copy_error(error))),
             };
             match result {
                 Ok(()) => named.push((file, verified)),
-                Err(GetError::AlreadyExists { .. }) => outcomes.push(name_taken(verified)),
+                Err(GetError::Local {
+                    error: LocalError::AlreadyExists,
+                    ..
+                }) => outcomes.push(name_taken(verified)),
                 Err(error) => outcomes.push(JobOutcome::failed(&verified.job, error)),
             }
         }
@@ -111,7 +114,7 @@ impl BatchSink for DirectorySink {
             Ok(()) => JobOutcome::success(verified.row),
             Err(error) => {
                 let path = verified.job.path.clone();
-                let error = GetError::local("sync the directory of", path, copy_error(error));
+                let error = GetError::io("sync the directory of", path, copy_error(error));
                 JobOutcome::failed(&verified.job, error)
             }
         }));
@@ -134,7 +137,7 @@ fn name_taken(verified: Box<VerifiedFile>) -> JobOutcome {
     let VerifiedFile { job, row, .. } = *verified;
     let path = job.path.clone();
     if file_owner(&path) != FileOwner::Resource(job.resource_id()) {
-        return JobOutcome::failed(&job, GetError::NameTaken { path });
+        return JobOutcome::failed(&job, GetError::local(path, LocalError::NameTaken));
     }
     JobOutcome::success(ManifestRow {
         state: JobRowState::Skipped,

@@ -59,7 +59,7 @@ impl BatchSink for MemorySink {
     ) -> Result<(), Box<JobOutcome>> {
         let VerifiedFile { job, row, .. } = *file;
         if let Err(error) = self.hand_over(job.line, content, row.bytes) {
-            let error = GetError::local("read", job.path.clone(), error);
+            let error = GetError::io("read", job.path.clone(), error);
             return Err(Box::new(JobOutcome::failed(&job, error)));
         }
         self.bytes += row.bytes;

@@ -14,7 +14,7 @@ use super::{BatchSink, FetchedFileContent, VerifiedFile, copy_error};
 use crate::archive::{ArchiveError, ShardEntryContent, ShardWriter};
 use crate::batch::job::BatchJob;
 use crate::batch::outcome::JobOutcome;
-use crate::error::GetError;
+use crate::error::{GetError, LocalError, VerificationError};
 use crate::get::UnnamedBody;
 
 /// A sink that appends entries to an archive.
@@ -110,7 +110,7 @@ impl BatchSink for TarWriter {
                 }
                 Some(error) => {
                     let error = io::Error::other(error.to_string());
-                    GetError::local("archive", path.clone(), error)
+                    GetError::io("archive", path.clone(), error)
                 }
             };
             JobOutcome::failed(&file.job, error)
@@ -153,7 +153,10 @@ fn unix_seconds(date: &str) -> u64 {
 
 /// Removes a file with a wrong digest. Beside an archive there is no name where a user would look for it.
 pub(in crate::batch) fn remove_wrong_staged(job: &BatchJob, error: &mut GetError) {
-    if let GetError::Checksum { moved_to, .. } = error
+    if let GetError::Verification {
+        error: VerificationError::Checksum { moved_to, .. },
+        ..
+    } = error
         && job.staging_path.is_some()
         && let Some(path) = moved_to.take()
     {
@@ -163,8 +166,10 @@ pub(in crate::batch) fn remove_wrong_staged(job: &BatchJob, error: &mut GetError
 }
 
 fn archive_error(path: &Path, source: ArchiveError) -> GetError {
-    GetError::Archive {
-        path: path.to_owned(),
-        source: Box::new(source),
-    }
+    GetError::local(
+        path.to_owned(),
+        LocalError::Archive {
+            source: Box::new(source),
+        },
+    )
 }

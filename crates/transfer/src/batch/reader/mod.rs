@@ -30,7 +30,7 @@ use super::published_rows::PublishedRows;
 use super::workers::WorkerPool;
 use crate::checksum::hex;
 use crate::disk::{DownloadPaths, StorageWrapping, folds_names, or_current_directory};
-use crate::error::{ErrorClass, GetError};
+use crate::error::{ErrorClass, GetError, LocalError};
 use crate::list::{BadLine, ListEntry};
 use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, PreviousRuns};
 use crate::options::{ExistingFilePolicy, GetOptions};
@@ -216,7 +216,7 @@ impl JobReader {
                 Ok(None) => return,
                 Err(error) => {
                     let path = self.settings.options.directory.clone();
-                    let error = GetError::local("read the spilled jobs in", path, error);
+                    let error = GetError::io("read the spilled jobs in", path, error);
                     return self.halt_for(&error);
                 }
             }
@@ -243,7 +243,7 @@ impl JobReader {
             }
             // Only large files need it.
             Err(_) if self.settings.is_memory => Ok(()),
-            Err(error) => Err(GetError::local("write into", directory.to_owned(), error)),
+            Err(error) => Err(GetError::io("write into", directory.to_owned(), error)),
             Ok(_) => Ok(()),
         }
     }
@@ -347,10 +347,13 @@ impl JobReader {
             && !options.follows_links
             && let Some(link) = self.linked_folders.find(&options.directory, &path)
         {
-            let error = GetError::PathOccupied {
-                path: link,
-                reason: BEHIND_LINK,
-            };
+            let error = GetError::local(
+                link,
+                LocalError::Occupied {
+                    reason: BEHIND_LINK,
+                    is_replaceable: false,
+                },
+            );
             return Err(failed_outcome(id, entry, path, error).into());
         }
         let staging_directory = self.settings.staging_directory.as_ref();
@@ -411,10 +414,12 @@ impl JobReader {
             }
             PathAssignment::Conflict => {
                 let path = options.directory.join(path);
-                let error = GetError::DuplicateName {
-                    url: Box::new(haul_net::without_credentials(&entry.url)),
-                    path: path.clone(),
-                };
+                let error = GetError::local(
+                    path.clone(),
+                    LocalError::DuplicateName {
+                        url: Box::new(haul_net::without_credentials(&entry.url)),
+                    },
+                );
                 Err(failed_outcome(id, entry, path, error).into())
             }
         }
@@ -543,17 +548,20 @@ fn failed_outcome(id: u64, entry: &ListEntry, path: PathBuf, error: GetError) ->
 
 /// The outcome of a job whose name the folder takes for that of another job (row B10).
 fn occupied_outcome(id: u64, entry: &ListEntry, path: PathBuf, reason: &'static str) -> JobOutcome {
-    let error = GetError::PathOccupied {
-        path: path.clone(),
-        reason,
-    };
+    let error = GetError::local(
+        path.clone(),
+        LocalError::Occupied {
+            reason,
+            is_replaceable: false,
+        },
+    );
     failed_outcome(id, entry, path, error)
 }
 
 /// The outcome of a job that would replace the manifest.
 fn manifest_outcome(job: &BatchJob) -> JobOutcome {
     let reason = io::Error::other("it is the manifest of this batch");
-    JobOutcome::failed(job, GetError::local("replace", job.path.clone(), reason))
+    JobOutcome::failed(job, GetError::io("replace", job.path.clone(), reason))
 }
 
 /// The row of a repeated entry.

@@ -162,7 +162,7 @@ impl<'a> Attempt<'a> {
                 let stop = pool.stop.clone();
                 download(&pool.engine, &self.job.download, start, stop).await
             }
-            Err(error) => Err(GetError::local("create", directory.to_owned(), error)),
+            Err(error) => Err(GetError::io("create", directory.to_owned(), error)),
         };
         match result {
             Ok(outcome) => {

@@ -29,7 +29,7 @@ use super::options::BatchOptions;
 use super::outcome::JobOutcome;
 use super::running_jobs::RunningJobs;
 use super::write_buffer::{FetchedFile, WriteBuffer};
-use crate::error::{GetError, HostFailureKind};
+use crate::error::{GetError, HostFailureKind, NetworkError, OriginError};
 use crate::get::{EngineState, memory_budget};
 use attempt::Attempt;
 use unnamed_files::UnnamedFileSupport;
@@ -199,28 +199,34 @@ impl WorkerPool {
         let url = Box::new(haul_net::without_credentials(job.url()));
         let attempts = host.failures;
         let error = match host.cause {
-            HostFailureCause::LongWait => GetError::HostRefuses {
+            HostFailureCause::LongWait => GetError::origin(
                 url,
-                wait: host.retry_at.saturating_sub(self.queue.now()),
-            },
-            HostFailureCause::RefusesEverything => GetError::HostGivenUp {
+                OriginError::AsksToWait {
+                    wait: host.retry_at.saturating_sub(self.queue.now()),
+                },
+            ),
+            HostFailureCause::RefusesEverything => GetError::network(
                 url,
-                attempts,
-                kind: HostFailureKind::RefusesEverything,
-                reason: self.host_failures.last_refusal(&job.host()),
-            },
+                NetworkError::HostGivenUp {
+                    attempts,
+                    kind: HostFailureKind::RefusesEverything,
+                    reason: self.host_failures.last_refusal(&job.host()),
+                },
+            ),
             HostFailureCause::Unreachable => {
                 let reason = self.host_failures.unreachable_reason(&job.host());
                 let is_proxy = reason.as_ref().is_some_and(|reason| reason.is_proxy);
-                GetError::HostGivenUp {
+                GetError::network(
                     url,
-                    attempts,
-                    kind: match is_proxy {
-                        true => HostFailureKind::ProxyUnreachable,
-                        false => HostFailureKind::Unreachable,
+                    NetworkError::HostGivenUp {
+                        attempts,
+                        kind: match is_proxy {
+                            true => HostFailureKind::ProxyUnreachable,
+                            false => HostFailureKind::Unreachable,
+                        },
+                        reason: reason.map(|reason| reason.text),
                     },
-                    reason: reason.map(|reason| reason.text),
-                }
+                )
             }
         };
         if job.fail_over(&error.reason(), self.retry(), self.queue.now()) {

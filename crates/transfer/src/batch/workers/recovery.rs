@@ -10,7 +10,7 @@ use http::StatusCode;
 use super::attempt::Attempt;
 use crate::batch::job::BatchJobStrategy;
 use crate::batch::outcome::JobOutcome;
-use crate::error::{ErrorClass, GetError};
+use crate::error::{ErrorClass, GetError, LocalError, NetworkError};
 use crate::get::{AttemptError, RedirectTarget, is_unreachable};
 
 /// A body that breaks off after so many bytes is requested again with a partial file. A smaller one is requested whole, which costs
@@ -28,7 +28,11 @@ impl Attempt<'_> {
 
     /// Does what the recovery policy decides.
     pub(super) async fn on_failure(mut self, failed: AttemptError) {
-        if let GetError::Transport { source, .. } = &failed.error {
+        if let GetError::Network {
+            error: NetworkError::Transport { source, .. },
+            ..
+        } = &failed.error
+        {
             self.record_unreachable(source);
         }
         if is_unsupported(&failed.error) {
@@ -191,11 +195,17 @@ impl Attempt<'_> {
     /// What an error that ends the job says about the host.
     pub(super) fn host_report(&self, error: &GetError) -> JobRunResult {
         match error {
-            GetError::Transport { source, .. } if is_unreachable(source) => {
+            GetError::Network {
+                error: NetworkError::Transport { source, .. },
+                ..
+            } if is_unreachable(source) => {
                 self.record_unreachable(source);
                 JobRunResult::Unreachable
             }
-            GetError::LimitExceeded { .. } => JobRunResult::Inconclusive,
+            GetError::Network {
+                error: NetworkError::LimitExceeded { .. },
+                ..
+            } => JobRunResult::Inconclusive,
             error if error.class() == ErrorClass::Network => JobRunResult::Failed,
             _ => JobRunResult::Done,
         }
@@ -222,7 +232,7 @@ impl Attempt<'_> {
 
 /// Whether the file system has no unnamed files.
 fn is_unsupported(error: &GetError) -> bool {
-    matches!(error, GetError::LocalIo { source, .. } if source.kind() == ErrorKind::Unsupported)
+    matches!(error, GetError::Local { error: LocalError::Io { source, .. }, .. } if source.kind() == ErrorKind::Unsupported)
 }
 
 fn is_forbidden(failure: &RequestFailure) -> bool {

@@ -30,6 +30,7 @@ use crate::get::context::{JobContext, PROGRESS_INTERVAL};
 use crate::get::host_limits::HostPermit;
 use crate::get::piece_verifier::CheckedPiece;
 use crate::get::strategy::RestartReason;
+use crate::warning::TransferWarning;
 
 /// How the workers ended, when not with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -486,7 +487,7 @@ impl SegmentCoordinator<'_> {
             attempt: 0,
             limit: 0,
             wait,
-            reason,
+            reason: reason.into(),
         };
         self.context.send(event).await;
     }
@@ -503,8 +504,9 @@ impl SegmentCoordinator<'_> {
         };
         self.control.set_min(active);
         if live > 0 {
-            let text = format!("{url} is used no more: {reason}");
-            self.context.warn(text).await;
+            let reason = reason.to_owned();
+            let warning = TransferWarning::SourceDropped { url, reason };
+            self.context.warn(warning).await;
         }
     }
 
@@ -540,6 +542,6 @@ impl SegmentCoordinator<'_> {
     }
 
     fn local(&self, action: &'static str, source: std::io::Error) -> GetError {
-        GetError::local(action, self.shared.path.clone(), source)
+        GetError::io(action, self.shared.path.clone(), source)
     }
 }

@@ -20,7 +20,7 @@ use super::piece_check::PieceCheck;
 use super::retry_report::RetryReports;
 use super::state::{SegmentedState, WorkerCounts};
 use crate::disk::blocking;
-use crate::error::GetError;
+use crate::error::{GetError, LocalError};
 use crate::get::checkpoint::Checkpointer;
 use crate::get::context::JobContext;
 use crate::get::download_sources::DownloadSources;
@@ -32,12 +32,10 @@ use crate::get::strategy::{
 };
 use crate::journal::{Journal, JournalHeader};
 use crate::options::ConnectionCount;
+use crate::warning::TransferWarning;
 
 /// The shortest time between two samples of the rate: long enough for a rate, short enough to ramp up within a blink.
 const SAMPLE_WINDOW: Duration = Duration::from_millis(50);
-
-/// A warning where the user requested several connections all the same.
-const CHANGE_UNNOTICED: &str = "the origin sends neither ETag nor Last-Modified: a change of equal length would not be noticed";
 
 /// A first response that brings a part of the file.
 #[derive(Debug)]
@@ -65,7 +63,7 @@ pub(in crate::get) async fn download(
     start: SegmentedStart,
 ) -> Result<StrategyOutcome, GetError> {
     if !claim.version.has_validator() && !claim.digests.verifies() {
-        context.warn(CHANGE_UNNOTICED).await;
+        context.warn(TransferWarning::UnnoticedChange).await;
     }
     let total = start.total;
     let journal = reserve_space(context, sources, &mut claim, total)?;
@@ -139,7 +137,7 @@ async fn finish(
                 (table.unsynced.take(), table.plan.done().clone())
             };
             let closed = checkpointer.close(unsynced).await;
-            closed.map_err(|e| GetError::local("sync", shared.path.clone(), e))?;
+            closed.map_err(|e| GetError::io("sync", shared.path.clone(), e))?;
             if let Some(journal) = checkpointer.into_journal() {
                 claim.partial.return_journal(journal, header, done);
             }
@@ -166,7 +164,7 @@ fn reserve_space(
     let needed = total - resumed.map_or(0, |resumed| resumed.done.total_bytes());
     let directory = claim.partial.paths.directory();
     if let Some(free) = blocking(|| free_space(directory)).filter(|free| *free < needed) {
-        return Err(GetError::NoSpace { path, needed, free });
+        return Err(GetError::local(path, LocalError::NoSpace { needed, free }));
     }
     let header = journal_header(context, sources, claim, total);
     // Bytes that no later run could trust are not claimed for one.
@@ -175,7 +173,7 @@ fn reserve_space(
     let partial = &mut claim.partial;
     let journal = partial.open_journal(header)?;
     blocking(|| partial.storage().set_len(total))
-        .map_err(|source| GetError::local("extend", path, source))?;
+        .map_err(|source| GetError::io("extend", path, source))?;
     Ok(journal)
 }
 

@@ -7,8 +7,9 @@ use haul_plan::{PieceRetry, RangeSet};
 
 use super::claim_table::{BadPieceSenders, ClaimTable};
 use super::state::SegmentedState;
-use crate::error::GetError;
+use crate::error::{GetError, VerificationError};
 use crate::get::piece_verifier::{CheckedPiece, PieceVerifier};
+use crate::warning::TransferWarning;
 
 /// The verifier of a job's pieces, where there are digests for them, and the pieces that it found bad.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ pub(super) enum BadPiece {
     /// The piece is fetched again.
     FetchAgain {
         /// A warning, which names the senders.
-        warning: String,
+        warning: TransferWarning,
         /// Sources that were dropped for it.
         dropped: Vec<usize>,
     },
@@ -115,25 +116,21 @@ impl PieceCheck {
                 return BadPiece::WrongDocument;
             };
             let source = senders.first().copied().unwrap_or_default();
-            return BadPiece::GiveUp(GetError::PieceDigest {
-                url: Box::new(haul_net::without_credentials(&url(source))),
-                range: range.clone(),
-                algorithm: verifier.algorithm(),
-            });
+            return BadPiece::GiveUp(GetError::verification(
+                haul_net::without_credentials(&url(source)),
+                VerificationError::PieceDigest {
+                    range: range.clone(),
+                    algorithm: verifier.algorithm(),
+                },
+            ));
         }
-        let names = senders
+        let senders = senders
             .iter()
             .map(|source| haul_net::redacted_url(&url(*source)));
-        let names: Vec<String> = names.collect();
-        let from = match &names[..] {
-            [] => "an earlier run".to_owned(),
-            names => names.join(" and "),
+        let warning = TransferWarning::WrongPiece {
+            range: range.clone(),
+            senders: senders.collect(),
         };
-        let warning = format!(
-            "bytes {}-{} from {from} do not match their digest: fetching them again",
-            range.start,
-            range.end - 1
-        );
         BadPiece::FetchAgain { warning, dropped }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use haul_plan::{RequestFailure, RetryNumber};
 use tokio::time::Instant;
 
-use crate::event::TransferEvent;
+use crate::event::{RetryReason, TransferEvent};
 
 /// How long failures are collected before they are reported. Connections that break together do so within a few milliseconds.
 const COLLECT_TIME: Duration = Duration::from_millis(50);
@@ -86,7 +86,7 @@ impl RetryReports {
                 attempt: report.first.retry.number,
                 limit: report.first.retry.limit,
                 wait: report.first.resume_at.saturating_duration_since(now),
-                reason: report.text(),
+                reason: report.reason(),
             }
         })
         .collect()
@@ -94,14 +94,11 @@ impl RetryReports {
 }
 
 impl RetryReport {
-    fn text(&self) -> String {
-        let RetriedFailure {
-            is_close, reason, ..
-        } = &self.first;
-        match (self.count, is_close) {
-            (1, _) => reason.clone(),
-            (count, true) => format!("server closed {count} connections"),
-            (count, false) => format!("{count} connections failed: {reason}"),
+    fn reason(&self) -> RetryReason {
+        RetryReason {
+            error: self.first.reason.clone(),
+            connections: self.count,
+            is_close: self.first.is_close,
         }
     }
 }
@@ -124,7 +121,7 @@ mod tests {
         let text = |event| match event {
             TransferEvent::Retry {
                 attempt, reason, ..
-            } => Some((attempt, reason)),
+            } => Some((attempt, reason.to_string())),
             _ => None,
         };
         events.into_iter().filter_map(text).collect()

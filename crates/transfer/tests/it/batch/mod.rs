@@ -192,8 +192,9 @@ impl BatchCase {
                         self.stop.cancel();
                     }
                 }
-                TransferEvent::Warning { text, .. } => {
-                    warnings.push(text);
+                TransferEvent::Warning { warning, url, .. } => {
+                    let url = url.map_or_else(String::new, |url| format!("{url}: "));
+                    warnings.push(format!("{url}{warning}"));
                     if self.stops_at_warning {
                         self.stop.cancel();
                     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haul_lab::kernel_link::LinkDirectionOptions;
 use haul_net::Kind;
-use haul_transfer::GetError;
+use haul_transfer::{GetError, NetworkError};
 use tokio::time::Instant;
 
 use super::{FarOrigin, assert_fetched_once, case_with_defaults, far, pause};
@@ -101,12 +101,16 @@ fn a53_a_path_that_begins_to_lose_large_packets_is_an_error_with_a_hint() {
     // The stall (2) and a first response that does not come (3); the outage (6); a last attempt, whose connections are begun over 2 s (5).
     let time = begun.elapsed();
     assert!(time < Duration::from_secs(19), "{time:?}");
-    let GetError::Transport { source, .. } = run.error() else {
+    let GetError::Network {
+        error: NetworkError::Transport { source, .. },
+        ..
+    } = run.error()
+    else {
         panic!("{:?}", run.error());
     };
     assert_eq!(*source.kind(), Kind::ResponseTimeout);
     assert!(run.hints_at_resuming());
-    let hint = run.error().hint().unwrap_or_default();
+    let hint = format!("{:?}", run.error().remedies());
     assert!(hint.contains("lower the MTU"), "{hint}");
     // Idle connections try again for each of the sixteen silent ones, after a second and after twice as long each time.
     let requests = far_origin.request_count();

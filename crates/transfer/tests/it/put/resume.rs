@@ -175,7 +175,7 @@ async fn put_with_warnings(test: &PutTest) -> Vec<String> {
     within(LIMIT, upload).await.unwrap();
     std::iter::from_fn(|| events.try_recv().ok())
         .filter_map(|event| match event {
-            TransferEvent::Warning { text, .. } => Some(text),
+            TransferEvent::Warning { warning, .. } => Some(warning.to_string()),
             _ => None,
         })
         .collect()
