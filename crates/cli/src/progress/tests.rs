@@ -367,9 +367,9 @@ fn messages_of_several_jobs_name_the_job() {
         .map(|line| anstream::adapter::strip_str(line).to_string())
         .collect();
     let expected = [
-        "haul: warning: hm",
-        "haul: warning: http://h.test/f: hm",
-        "haul: warning: d/f: hm",
+        "haul: warning: hm: starting again",
+        "haul: warning: http://h.test/f: hm: starting again",
+        "haul: warning: d/f: hm: starting again",
         "d/f: segment 0-8  1 ms  9 B  8.8 KiB/s  connection 0",
         "d/f: 2 connections (9 B to 2.0 KiB each), round trip 30 ms; no more because the origin refused them",
         "d/f: 2 connections; no more because the file ended before they would have paid",
