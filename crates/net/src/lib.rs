@@ -61,7 +61,8 @@ pub use secret::Secret;
 pub use signer::{Refusal, RequestSigner, SIGNED_SCHEME, SignerError, SignerFuture};
 pub use target::{AddressFamily, Target, TargetError};
 pub use tls::{
-    ClientCertificate, ProxyTls, TlsConfigError, TlsOptions, TlsPeer, TrustedFiles, crypto_provider,
+    ClientCertificate, PemRole, ProxyTls, TlsConfigError, TlsOptions, TlsPeer, TrustedFiles,
+    crypto_provider,
 };
 pub use transport::{
     SocketState, TcpTransport, TlsReadBuffer, TransportStream, bytes_unacknowledged, set_low_water,

@@ -147,11 +147,7 @@ impl<'a> Upstreams<'a> {
             },
         });
         let upstream = upstream.map_err(|error| match error {
-            UpstreamConfigError::Certificates(error) => {
-                let line = tls_files.line_prefix();
-                SettingError::new(format!("{line}TLS with the target cannot be set up"))
-                    .caused_by(error)
-            }
+            UpstreamConfigError::Certificates(error) => tls_files.unusable(error),
             error @ UpstreamConfigError::TooManyRoutes => {
                 SettingError::new(given.source("proxy").to_string()).caused_by(error)
             }
