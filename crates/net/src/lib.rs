@@ -43,9 +43,7 @@ pub use client::Client;
 pub use config::ClientConfig;
 pub use connector::{ConnectedStream, Connector, ConnectorConfig, PinnedAddress, ResolverChoice};
 pub use credential_scope::CredentialScope;
-pub use error::{
-    Error, Kind, ProxyName, ProxyRefusal, ProxySource, TlsProblem, is_descriptor_limit,
-};
+pub use error::{Error, Kind, ProxyName, ProxyRefusal, TlsProblem, is_descriptor_limit};
 pub use haul_plan::{AlpnOffer, HttpVersionChoice};
 pub use proxy::{
     NoProxy, NoProxyError, Proxy, ProxyError, ProxyRules, ProxyScheme, UnusableProxyVariable,

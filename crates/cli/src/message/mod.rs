@@ -15,7 +15,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use haul_net::{AddressFamily, Kind, ProxyName, ProxyRefusal, ProxySource, TlsProblem};
+use haul_net::{AddressFamily, Kind, ProxyName, ProxyRefusal, TlsProblem};
 use haul_plan::RedirectError;
 use haul_transfer::{GetError, TransferTimeLimit};
 use url::Url;
@@ -238,11 +238,9 @@ pub(crate) const UNASKED_LOGIN: &str =
 fn proxy_hint(proxy: &ProxyName, kind: &Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_) => {
-            match proxy.source {
-                ProxySource::Flag(_) => "is the proxy up, and its port correct?",
-                ProxySource::Variable(_) => {
-                    "is the proxy up? use another with --proxy URL, or none with --proxy ''"
-                }
+            match proxy.variable {
+                None => "is the proxy up, and its port correct?",
+                Some(_) => "is the proxy up? use another with --proxy URL, or none with --proxy ''",
             }
         }
         Kind::Tls(TlsProblem::NotTls | TlsProblem::PlainHttp) => "try http:// for this proxy",

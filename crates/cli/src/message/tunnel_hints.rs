@@ -1,7 +1,7 @@
 //! Hints of `haul tunnel` about a target that cannot be reached. The errors are those of downloads; the flags that help are others, and an
 //! error at a proxy is fixed at the proxy.
 
-use haul_net::{AddressFamily, Error, Kind, ProxyRefusal, ProxySource, TlsProblem};
+use haul_net::{AddressFamily, Error, Kind, ProxyRefusal, TlsProblem};
 
 /// What the user can do, if known.
 pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
@@ -32,11 +32,9 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_)
             if is_of_proxy =>
         {
-            match error.proxy().map(|proxy| proxy.source) {
-                Some(ProxySource::Variable(_)) => {
-                    "is the proxy up? use another with -p PROXY, or none with -p ''"
-                }
-                _ => {
+            match error.proxy().and_then(|proxy| proxy.variable) {
+                Some(_) => "is the proxy up? use another with -p PROXY, or none with -p ''",
+                None => {
                     "is the proxy up, and its port correct? --direct-fallback connects directly when it is down"
                 }
             }

@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use haul_net::{
-    ConnectorConfig, NoProxy, Proxy, ProxyRules, ProxyScheme, ProxySource, Target, TlsOptions,
-};
+use haul_net::{ConnectorConfig, NoProxy, Proxy, ProxyRules, ProxyScheme, Target, TlsOptions};
 use haul_tunnel::{Upstream, UpstreamConfigError, UpstreamOptions};
 use http::HeaderMap;
 
@@ -200,17 +198,6 @@ impl<'a> Upstreams<'a> {
             for (proxy, named) in step {
                 let layers = [above, named.unwrap_or(&nothing)];
                 let takes_variable = is_first && !merged.has_own_proxies;
-                let source = match merged.given.source("proxy").is_key() {
-                    true => "--config",
-                    false => "-p",
-                };
-                let proxy = match proxy.source {
-                    ProxySource::Variable(_) => proxy,
-                    _ => Proxy {
-                        source: ProxySource::Flag(source),
-                        ..proxy
-                    },
-                };
                 alternatives.push(self.complete(proxy, &layers, takes_variable)?);
             }
             complete.push(alternatives);
