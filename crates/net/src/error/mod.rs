@@ -459,7 +459,7 @@ impl fmt::Display for TlsProblem {
             Self::NotTls => "the peer does not speak TLS",
             Self::PlainHttp => "the peer speaks plain HTTP, without TLS",
             Self::ClientCertificate => "the peer requires a client certificate, or another one",
-            Self::NoHttp2 => "the peer does not support HTTP/2; use --http1.1",
+            Self::NoHttp2 => "the peer does not support HTTP/2",
             Self::Other => "TLS failed",
         })
     }
