@@ -8,6 +8,7 @@ mod background;
 mod foreign_commands;
 mod foreign_flags;
 mod json_outputs;
+mod server_hints;
 mod tunnel_hints;
 mod usage;
 
@@ -22,6 +23,7 @@ use url::Url;
 
 pub(crate) use background::{finish_printing, print_in_background};
 pub(crate) use json_outputs::JsonOutputs;
+pub(crate) use server_hints::{certificate_hint, listen_hint};
 pub(crate) use tunnel_hints::tunnel_hint;
 pub(crate) use usage::report_usage_error;
 
