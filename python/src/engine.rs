@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::errors::{HaulError, chain_text};
 use crate::log::{self, log, log_warning};
 use crate::operation::TransferProgress;
-use crate::settings::ClientSettings;
+use crate::settings::{ClientSettings, argument};
 
 /// Events that may wait for the task that sums them up.
 const EVENT_QUEUE: usize = 1024;
@@ -166,7 +166,7 @@ impl PythonEngine {
             ..config.clone()
         });
         drop(guard);
-        let http = http.map_err(|error| HaulError::usage(chain_text(&error)))?;
+        let http = argument("verify", http)?;
         let (events, mut received) = mpsc::channel(EVENT_QUEUE);
         let progress = Arc::new(ProgressTable::default());
         let table = Arc::clone(&progress);

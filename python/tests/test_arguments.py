@@ -40,6 +40,7 @@ def test_arguments_of_clients() -> None:
         ({"retries": True}, "retries"),
         ({"verify": None}, "verify: must be True, False or the path"),
         ({"verify": 1}, "verify"),
+        ({"verify": __file__}, "verify: the PEM of the trusted certificates contains no usable certificate"),
         ({"proxy": 7}, "proxy: must be a URL"),
         ({"limit": [1]}, "limit: must be a number of bytes"),
         ({"limit": float("inf")}, "limit"),

@@ -125,7 +125,7 @@ def test_hints_name_arguments_of_python(origin: Origin, client: haul.Client, tmp
             call()
         assert words in str(caught.value.hint) and " -" not in str(caught.value)
     proxied = haul.Client(proxy="http://127.0.0.1:1", retries=0)
-    with pytest.raises(haul.NetworkError, match="from proxy="):
+    with pytest.raises(haul.NetworkError, match="cannot connect to the proxy 127.0.0.1:1: "):
         proxied.bytes("http://h/x")
     (row,) = client.batch([{"url": origin.url("a"), "path": "there", "size": 1000}], dir=tmp_path)
     assert "only overwrite=True replaces it" in str(row.error)

@@ -34,7 +34,7 @@ pub fn purge() {
     let result = unsafe {
         tikv_jemalloc_sys::mallctl(COMMAND.as_ptr(), null_mut(), null_mut(), null_mut(), 0)
     };
-    debug_assert_eq!(result, 0, "jemalloc has this command");
+    debug_assert_eq!(result, 0, "jemalloc has arena.<i>.purge");
 }
 
 #[cfg(test)]

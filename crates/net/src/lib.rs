@@ -43,9 +43,7 @@ pub use client::Client;
 pub use config::ClientConfig;
 pub use connector::{ConnectedStream, Connector, ConnectorConfig, PinnedAddress, ResolverChoice};
 pub use credential_scope::CredentialScope;
-pub use error::{
-    Error, Kind, ProxyName, ProxyRefusal, ProxySource, TlsProblem, is_descriptor_limit,
-};
+pub use error::{Error, Kind, ProxyName, ProxyRefusal, TlsProblem, is_descriptor_limit};
 pub use haul_plan::{AlpnOffer, HttpVersionChoice};
 pub use proxy::{
     NoProxy, NoProxyError, Proxy, ProxyError, ProxyRules, ProxyScheme, UnusableProxyVariable,
@@ -61,7 +59,8 @@ pub use secret::Secret;
 pub use signer::{Refusal, RequestSigner, SIGNED_SCHEME, SignerError, SignerFuture};
 pub use target::{AddressFamily, Target, TargetError};
 pub use tls::{
-    ClientCertificate, ProxyTls, TlsConfigError, TlsOptions, TlsPeer, TrustedFiles, crypto_provider,
+    ClientCertificate, PemRole, ProxyTls, TlsConfigError, TlsOptions, TlsPeer, TrustedFiles,
+    crypto_provider,
 };
 pub use transport::{
     SocketState, TcpTransport, TlsReadBuffer, TransportStream, bytes_unacknowledged, set_low_water,

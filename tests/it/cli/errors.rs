@@ -63,10 +63,42 @@ async fn exit_2_for_usage_errors() {
 async fn exit_2_for_files_that_the_flag_cannot_use() {
     let haul = HaulDirectory::new();
     let junk = haul.write("junk.pem", "junk");
-    haul.get("https://h.test/f", &["--cacert", &junk])
-        .await
-        .assert_code(2)
-        .assert_stderr_has("--cacert contains no usable certificate");
+    let client = CertificateAuthority::new().issue(&["client.test"]);
+    let cert = haul.write("cert.pem", &client.certificate_pem);
+    let key = haul.write("key.pem", &client.key_pem);
+    let other = CertificateAuthority::new().issue(&["client.test"]);
+    let other = haul.write("other.pem", other.key_pem);
+    for (flags, message) in [
+        (
+            &["--cacert", &*junk][..],
+            "--cacert: {junk} contains no usable certificate",
+        ),
+        (
+            &["--cert", &junk, "--key", &key],
+            "--cert: {junk} contains no usable certificate",
+        ),
+        (
+            &["--cert", &cert, "--key", &junk],
+            "--key: {junk} contains no usable private key",
+        ),
+        (
+            &["--cert", &cert, "--key", &other],
+            "--key: the private key in {other} does not belong to the certificate in {cert}",
+        ),
+        (
+            &["-p", "https://p.test", "--proxy-cacert", &junk],
+            "--proxy-cacert: {junk} contains no usable certificate",
+        ),
+    ] {
+        let message = message
+            .replace("{junk}", &junk)
+            .replace("{other}", &other)
+            .replace("{cert}", &cert);
+        haul.get("https://h.test/f", flags)
+            .await
+            .assert_code(2)
+            .assert_stderr_has(&message);
+    }
     haul.get("https://h.test/f", &["--cacert", "nowhere"])
         .await
         .assert_code(2)

@@ -95,7 +95,7 @@ async fn targets_listeners_and_proxies_may_have_a_zone() {
     // Both proxies were reached: one says that the target is not, the other is none.
     assert!(output.contains("answered 502"), "{output}");
     assert!(
-        output.contains("the proxy [fe80::1%lo]:8091 from --proxy does not speak SOCKS5"),
+        output.contains("the proxy [fe80::1%lo]:8091 does not speak SOCKS5"),
         "{output}"
     );
 }

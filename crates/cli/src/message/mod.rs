@@ -9,6 +9,7 @@ mod foreign_commands;
 mod foreign_flags;
 mod json_outputs;
 mod remedies;
+mod server_hints;
 mod usage;
 
 use std::error::Error;
@@ -20,6 +21,7 @@ use haul_transfer::TransferWarning;
 pub(crate) use background::{finish_printing, print_in_background};
 pub(crate) use json_outputs::JsonOutputs;
 pub(crate) use remedies::{error_hint, remedies_hint, store_hint, tunnel_hint, upload_hint};
+pub(crate) use server_hints::{certificate_hint, listen_hint};
 pub(crate) use usage::report_usage_error;
 
 /// An error and its causes in one line. A cause that the line already contains is left out.

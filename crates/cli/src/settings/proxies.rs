@@ -14,10 +14,7 @@ const PROXY_TLS: &[&str] = &["proxy-cacert", "proxy-cert", "proxy-key", "proxy-i
 
 /// The TLS of a proxy.
 pub(super) fn proxy_tls(files: TlsFiles<'_>) -> Result<ProxyTls, SettingError> {
-    ProxyTls::new(files.options()?).map_err(|error| {
-        let line = files.line_prefix();
-        SettingError::new(format!("{line}TLS with the proxy cannot be set up")).caused_by(error)
-    })
+    ProxyTls::new(files.options()?).map_err(|error| files.unusable(error))
 }
 
 /// The header fields of a CONNECT given there.

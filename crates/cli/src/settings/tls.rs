@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use haul_net::{ClientCertificate, TlsOptions, TrustedFiles};
+use haul_net::{ClientCertificate, PemRole, TlsConfigError, TlsOptions, TrustedFiles};
 
 use super::SettingError;
 use super::credentials::read_file;
@@ -61,7 +61,7 @@ impl<'a> TlsFiles<'a> {
     }
 
     /// The file and the line of the first file, for messages.
-    pub(super) fn line_prefix(&self) -> String {
+    fn line_prefix(&self) -> String {
         let names = ["cacert", "cert", "key"].map(|name| format!("{}{name}", self.prefix));
         let source = self
             .given
@@ -77,7 +77,7 @@ impl<'a> TlsFiles<'a> {
         read_file(&self.source(name).to_string(), path)
     }
 
-    /// The TLS options of these files and the environment.
+    /// The TLS options of these files and the environment. Files of flags and keys are parsed, so that an error can name them.
     pub(super) fn options(&self) -> Result<TlsOptions, SettingError> {
         let cacert = self
             .cacert
@@ -88,24 +88,50 @@ impl<'a> TlsFiles<'a> {
             true => None,
             false => trusted_files(|name| std::env::var_os(name))?,
         };
-        Ok(TlsOptions {
+        let options = TlsOptions {
             cacert,
             trusted_files,
             insecure: self.insecure,
             client_certificate: self.client_certificate()?,
-            flag_prefix: self.flag_prefix(),
-        })
+        };
+        options.check().map_err(|error| self.unusable(error))?;
+        Ok(options)
     }
 
-    /// What the flags or keys begin with, if that is not `--`, for errors that are found later.
-    fn flag_prefix(&self) -> Option<&'static str> {
-        let source = self.source("cacert");
-        let name = source.name();
-        match name.strip_suffix("cacert").unwrap_or(name) {
-            "--proxy-" => Some("--proxy-"),
-            "proxy-" => Some("proxy-"),
-            "" => Some(""),
-            _ => None,
+    /// The name of the flag or key for this file, and the file.
+    fn file(&self, role: PemRole) -> (&'static str, &'a Path) {
+        let (name, path) = match role {
+            PemRole::TrustedCertificates => ("cacert", self.cacert),
+            PemRole::ClientKey if self.key.is_some() => ("key", self.key),
+            // One file may contain both.
+            PemRole::ClientCertificate | PemRole::ClientKey => ("cert", self.cert),
+        };
+        (name, path.unwrap_or_else(|| Path::new("")))
+    }
+
+    /// The error about files that cannot be used: it names the flag or key, and the file.
+    pub(super) fn unusable(&self, error: TlsConfigError) -> SettingError {
+        match error {
+            TlsConfigError::Pem { role, source } => {
+                let (name, path) = self.file(role);
+                let text = format!("{} contains no usable {}", path.display(), role.content());
+                let error = SettingError::at(&self.source(name), text);
+                match source {
+                    Some(source) => error.caused_by(source),
+                    None => error,
+                }
+            }
+            TlsConfigError::KeyMismatch => {
+                let (name, key) = self.file(PemRole::ClientKey);
+                let (_, certificate) = self.file(PemRole::ClientCertificate);
+                let text = format!(
+                    "the private key in {} does not belong to the certificate in {}",
+                    key.display(),
+                    certificate.display()
+                );
+                SettingError::at(&self.source(name), text)
+            }
+            other => SettingError::new(format!("{}{other}", self.line_prefix())).caused_by(other),
         }
     }
 
@@ -118,18 +144,17 @@ impl<'a> TlsFiles<'a> {
             };
         };
         let certificates = self.read("cert", cert)?;
-        let (source, path, key) = match self.key {
-            Some(path) => ("key", path, self.read("key", path)?),
-            None if contains(&certificates, "PRIVATE KEY-----") => {
-                ("cert", cert, certificates.clone())
-            }
+        let (name, path) = self.file(PemRole::ClientKey);
+        let key = match self.key {
+            Some(path) => self.read("key", path)?,
+            None if contains(&certificates, "PRIVATE KEY-----") => certificates.clone(),
             None => return Err(self.missing_counterpart("cert", "key", "private key")),
         };
         if contains(&key, "BEGIN ENCRYPTED PRIVATE KEY-----")
             || contains(&key, "Proc-Type: 4,ENCRYPTED")
         {
             let text = format!("the private key in {} is encrypted", path.display());
-            return Err(SettingError::at(&self.source(source), text)
+            return Err(SettingError::at(&self.source(name), text)
                 .with_hint("remove its passphrase with openssl pkey -in FILE -out PLAIN"));
         }
         Ok(Some(ClientCertificate { certificates, key }))

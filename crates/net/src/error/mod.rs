@@ -37,21 +37,12 @@ pub struct Error {
 pub struct ProxyName {
     /// `host:port`.
     pub address: String,
-    /// What named the proxy.
-    pub source: ProxySource,
+    /// The variable of the environment that named the proxy; `None` if the caller's settings did.
+    pub variable: Option<&'static str>,
     /// Whether haul has a login with a password for it.
     pub has_login: bool,
     /// The next proxy of the chain, if the connection to that one failed and not the one to the target.
     pub next_hop: Option<String>,
-}
-
-/// What named a proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProxySource {
-    /// A flag.
-    Flag(&'static str),
-    /// A variable of the environment.
-    Variable(&'static str),
 }
 
 /// What went wrong.
@@ -448,22 +439,12 @@ impl StdError for Error {
     }
 }
 
-impl Default for ProxySource {
-    fn default() -> Self {
-        Self::Flag("--proxy")
-    }
-}
-
-impl fmt::Display for ProxySource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Flag(name) | Self::Variable(name)) = self;
-        f.write_str(name)
-    }
-}
-
 impl fmt::Display for ProxyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the proxy {} from {}", self.address, self.source)
+        match self.variable {
+            Some(variable) => write!(f, "the proxy {} from {variable}", self.address),
+            None => write!(f, "the proxy {}", self.address),
+        }
     }
 }
 
@@ -479,7 +460,7 @@ impl fmt::Display for TlsProblem {
             Self::NotTls => "the peer does not speak TLS",
             Self::PlainHttp => "the peer speaks plain HTTP, without TLS",
             Self::ClientCertificate => "the peer requires a client certificate, or another one",
-            Self::NoHttp2 => "the peer does not support HTTP/2; use --http1.1",
+            Self::NoHttp2 => "the peer does not support HTTP/2",
             Self::Other => "TLS failed",
         })
     }

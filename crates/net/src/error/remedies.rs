@@ -2,7 +2,7 @@
 
 use haul_plan::{RedirectError, Remedy, TimeLimit, TlsPeer};
 
-use super::{AddressFamily, Error, Kind, ProxyName, ProxyRefusal, ProxySource, TlsProblem};
+use super::{AddressFamily, Error, Kind, ProxyName, ProxyRefusal, TlsProblem};
 
 impl Error {
     /// What the user can do about it, the likeliest first.
@@ -118,7 +118,7 @@ impl Error {
 
 /// For a proxy that cannot be reached.
 fn proxy_remedies(proxy: &ProxyName) -> Vec<Remedy> {
-    let change = matches!(proxy.source, ProxySource::Variable(_)).then_some(Remedy::ChangeProxy);
+    let change = proxy.variable.map(|_| Remedy::ChangeProxy);
     [Remedy::advice("is the proxy up, and its port correct?")]
         .into_iter()
         .chain(change)

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue};
 use url::Url;
 
 use crate::auth::Login;
-use crate::error::{ProxyName, ProxySource};
+use crate::error::ProxyName;
 use crate::request_secrets::RequestSecrets;
 use crate::target::Target;
 use crate::tls::ProxyTls;
@@ -49,8 +49,8 @@ pub struct Proxy {
     pub headers: HeaderMap,
     /// The TLS settings for an `https` proxy. `None` uses those for origins, without the client certificate.
     pub tls: Option<ProxyTls>,
-    /// The flag or variable that named it, for messages.
-    pub source: ProxySource,
+    /// The variable of the environment that named it; `None` if the caller's settings did.
+    pub variable: Option<&'static str>,
 }
 
 impl Proxy {
@@ -78,7 +78,7 @@ impl Proxy {
     pub(crate) fn name(&self) -> ProxyName {
         ProxyName {
             address: self.address(),
-            source: self.source,
+            variable: self.variable,
             // A user without a password is no login that the proxy could have refused.
             has_login: self
                 .login

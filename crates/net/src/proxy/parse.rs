@@ -9,7 +9,6 @@ use percent_encoding::percent_decode_str;
 
 use super::{Proxy, ProxyScheme};
 use crate::auth::Login;
-use crate::error::ProxySource;
 use crate::secret::Secret;
 use crate::target::{parse_host, parse_port};
 use crate::zone::parse_ipv6;
@@ -75,7 +74,7 @@ impl std::str::FromStr for Proxy {
             is_basic_sent_first: false,
             headers: HeaderMap::new(),
             tls: None,
-            source: ProxySource::default(),
+            variable: None,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Which proxy a request goes through: by a flag, or by the environment under curl's rules.
+//! Which proxy a request goes through: by the caller's settings, or by the environment under curl's rules.
 //!
 //! A variable of the environment serves other programs too. If it names no usable proxy, that is an error for the requests that
 //! would go through this proxy, which must not go another way, and for no others.
@@ -6,7 +6,6 @@
 use url::Url;
 
 use super::{NoProxy, Proxy, ProxyError};
-use crate::error::ProxySource;
 
 /// Which URL is requested through which proxy.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +33,7 @@ pub struct UnusableProxyVariable {
 }
 
 impl ProxyRules {
-    /// One proxy for all URLs, as a flag gives it.
+    /// One proxy for all URLs, as the caller's settings give it.
     #[must_use]
     pub fn all(proxy: Proxy) -> Self {
         Self {
@@ -56,7 +55,7 @@ impl ProxyRules {
             let (variable, text) = first_set(names)?;
             let proxy = text.trim().parse::<Proxy>();
             let proxy = proxy.map(|proxy| Proxy {
-                source: ProxySource::Variable(variable),
+                variable: Some(variable),
                 ..proxy
             });
             Some(proxy.map_err(|error| UnusableProxyVariable { variable, error }))

@@ -5,6 +5,7 @@
 
 mod trust;
 
+use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +13,7 @@ use haul_plan::AlpnOffer;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     AlertDescription, CertificateError, CipherSuite, ClientConfig, InconsistentKeys, InvalidMessage,
@@ -39,15 +40,6 @@ pub struct TlsOptions {
     pub insecure: bool,
     /// The certificate for the origin that the user named. No other peer sees it, since it says who the user is.
     pub client_certificate: Option<ClientCertificate>,
-    /// How the flags for these settings begin, for messages; `None` is `--`.
-    pub flag_prefix: Option<&'static str>,
-}
-
-impl TlsOptions {
-    /// A flag as the user typed it.
-    fn flag(&self, name: &str) -> String {
-        format!("{}{name}", self.flag_prefix.unwrap_or("--"))
-    }
 }
 
 /// A client certificate.
@@ -59,9 +51,41 @@ pub struct ClientCertificate {
     pub key: Vec<u8>,
 }
 
-impl std::fmt::Debug for ClientCertificate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ClientCertificate(***)")
+    }
+}
+
+/// What a PEM file of the user is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PemRole {
+    /// It has the trusted certificates.
+    TrustedCertificates,
+    /// It has the client certificate.
+    ClientCertificate,
+    /// It has the private key of the client certificate.
+    ClientKey,
+}
+
+impl PemRole {
+    /// What such a file must contain.
+    #[must_use]
+    pub fn content(self) -> &'static str {
+        match self {
+            Self::TrustedCertificates | Self::ClientCertificate => "certificate",
+            Self::ClientKey => "private key",
+        }
+    }
+}
+
+impl fmt::Display for PemRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TrustedCertificates => "trusted certificates",
+            Self::ClientCertificate => "client certificate",
+            Self::ClientKey => "client key",
+        })
     }
 }
 
@@ -69,28 +93,41 @@ impl std::fmt::Debug for ClientCertificate {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsConfigError {
-    /// A file that holds no certificate, or no private key.
-    #[error("{source_name} contains no usable {expected}")]
+    /// PEM that holds no certificate, or no private key.
+    #[error("the PEM of the {role} contains no usable {}", role.content())]
     Pem {
-        /// The file or flag.
-        source_name: String,
-        /// "certificate" or "private key".
-        expected: &'static str,
+        /// Which PEM it is.
+        role: PemRole,
+        /// Why rustls refuses what it holds.
+        source: Option<rustls::Error>,
     },
-    /// A private key that belongs to another certificate.
-    #[error("the private key in {key} does not belong to the certificate in {cert}")]
-    KeyMismatch {
-        /// The flag that named the key.
-        key: String,
-        /// The flag that named the certificate.
-        cert: String,
-    },
+    /// None of the files and directories in [`TrustedFiles`] holds a certificate.
+    #[error("{0} contains no usable certificate")]
+    TrustedFiles(String),
+    /// The client's private key belongs to another certificate.
+    #[error("the private key of the client does not belong to its certificate")]
+    KeyMismatch,
     /// rustls refuses the settings.
     #[error("the TLS settings cannot be used")]
     Tls(#[from] rustls::Error),
 }
 
 impl TlsOptions {
+    /// Checks the user's PEM, as a client does that is made with these options, without loading the platform's roots.
+    ///
+    /// # Errors
+    /// Certificates or keys that cannot be used.
+    pub fn check(&self) -> Result<(), TlsConfigError> {
+        let provider = Arc::new(crypto_provider());
+        if let Some(pem) = self.cacert.as_ref().filter(|_| !self.insecure) {
+            trust::verifier_for_pem(pem, &provider)?;
+        }
+        if let Some(certificate) = &self.client_certificate {
+            certified_key(certificate, &provider)?;
+        }
+        Ok(())
+    }
+
     /// Settings of rustls for connections that this crate does not make: those of a load generator, which counts handshakes.
     ///
     /// # Errors
@@ -246,19 +283,7 @@ impl TlsClient {
         let Some(certificate) = certificate else {
             return Ok(builder.with_no_client_auth());
         };
-        let (key_flag, certificate_flag) = (self.options.flag("key"), self.options.flag("cert"));
-        let chain = parse_certificates(&certificate.certificates, &certificate_flag)?;
-        let Ok(key) = PrivateKeyDer::from_pem_slice(&certificate.key) else {
-            return Err(TlsConfigError::Pem {
-                source_name: key_flag,
-                expected: "private key",
-            });
-        };
-        let certified = certified_key(chain, key, &self.provider)?;
-        let certified = certified.ok_or(TlsConfigError::KeyMismatch {
-            key: key_flag,
-            cert: certificate_flag,
-        })?;
+        let certified = certified_key(certificate, &self.provider)?;
         Ok(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified))))
     }
 
@@ -268,7 +293,7 @@ impl TlsClient {
             return Ok(Arc::new(InsecureVerifier::new(Arc::clone(provider))));
         }
         match (&self.options.cacert, &self.options.trusted_files) {
-            (Some(pem), _) => trust::verifier_for_pem(pem, &self.options.flag("cacert"), provider),
+            (Some(pem), _) => trust::verifier_for_pem(pem, provider),
             (None, Some(files)) => trust::verifier_for_files(files, provider),
             (None, None) => {
                 let verifier = rustls_platform_verifier::Verifier::new(Arc::clone(provider))?;
@@ -290,19 +315,25 @@ fn alpn_protocols(offer: AlpnOffer) -> Vec<Vec<u8>> {
     names.iter().map(|name| name.to_vec()).collect()
 }
 
-/// A certificate chain with its key; `None` if the key belongs to another certificate. The chain is not checked further, which is
-/// the peer's affair: some certificates are so old in form that a verifier here would not read them, and still are the ones that
-/// the peer wants.
+/// A certificate chain with its key. The chain is not checked further, which is the peer's affair: some certificates are so
+/// old in form that a verifier here would not read them, and still are the ones that the peer wants.
 fn certified_key(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    certificate: &ClientCertificate,
     provider: &CryptoProvider,
-) -> Result<Option<CertifiedKey>, TlsConfigError> {
-    let key = provider.key_provider.load_private_key(key)?;
-    let certified = CertifiedKey::new(chain, key);
+) -> Result<CertifiedKey, TlsConfigError> {
+    let chain = parse_certificates(&certificate.certificates, PemRole::ClientCertificate)?;
+    let unusable = |source| TlsConfigError::Pem {
+        role: PemRole::ClientKey,
+        source,
+    };
+    let key = PrivateKeyDer::from_pem_slice(&certificate.key).map_err(|_| unusable(None))?;
+    let key = provider.key_provider.load_private_key(key);
+    let certified = CertifiedKey::new(chain, key.map_err(|error| unusable(Some(error)))?);
     match certified.keys_match() {
-        Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Ok(None),
-        _ => Ok(Some(certified)),
+        Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            Err(TlsConfigError::KeyMismatch)
+        }
+        _ => Ok(certified),
     }
 }
 

@@ -18,7 +18,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_native_certs::load_certs_from_paths;
 
-use super::TlsConfigError;
+use super::{PemRole, TlsConfigError};
 use crate::transport::tls_error::is_ca_used_as_server;
 
 /// Files with the trusted certificates, in place of the platform's, as `SSL_CERT_FILE` and `SSL_CERT_DIR` name them.
@@ -33,13 +33,17 @@ pub struct TrustedFiles {
 /// Trusts the certificates of a PEM file, each of which must be usable.
 pub(super) fn verifier_for_pem(
     pem: &[u8],
-    source_name: &str,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, TlsConfigError> {
-    let trusted = parse_certificates(pem, source_name)?;
+    let role = PemRole::TrustedCertificates;
+    let trusted = parse_certificates(pem, role)?;
     let mut roots = RootCertStore::empty();
     for certificate in &trusted {
-        roots.add(certificate.clone())?;
+        let added = roots.add(certificate.clone());
+        added.map_err(|error| TlsConfigError::Pem {
+            role,
+            source: Some(error),
+        })?;
     }
     Ok(Arc::new(PinnedOrIssuedVerifier::new(
         roots, trusted, provider,
@@ -60,10 +64,7 @@ pub(super) fn verifier_for_files(
     if roots.is_empty() {
         let paths = files.file.iter().chain(&files.directories);
         let paths: Vec<_> = paths.map(|path| path.display().to_string()).collect();
-        return Err(TlsConfigError::Pem {
-            source_name: paths.join(", "),
-            expected: "certificate",
-        });
+        return Err(TlsConfigError::TrustedFiles(paths.join(", ")));
     }
     Ok(Arc::new(PinnedOrIssuedVerifier::new(
         roots, trusted, provider,
@@ -73,15 +74,12 @@ pub(super) fn verifier_for_files(
 /// Parses a PEM file with at least one certificate.
 pub(super) fn parse_certificates(
     pem: &[u8],
-    source_name: &str,
+    role: PemRole,
 ) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(TlsConfigError::Pem {
-            source_name: source_name.to_owned(),
-            expected: "certificate",
-        }),
+        _ => Err(TlsConfigError::Pem { role, source: None }),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use haul_lab::{CertificateAuthority, IssuedCertificate, Origin, OriginResource, ResourceContent};
-use haul_net::{ClientConfig, Kind, TlsOptions, TlsProblem, TrustedFiles};
+use haul_net::{
+    ClientCertificate, ClientConfig, Kind, TlsConfigError, TlsOptions, TlsProblem, TrustedFiles,
+};
 
 use crate::{client, get};
 
@@ -93,4 +95,63 @@ async fn a27_authorities_in_files_are_trusted_too() {
         errors_when_trusting(&theirs.certificate_pem(), &server).await,
         refused(TlsProblem::UnknownIssuer)
     );
+}
+
+#[test]
+fn unusable_pem_is_reported_with_its_role() {
+    let [issued, other] = [(); 2].map(|()| CertificateAuthority::new().issue(LOOPBACK));
+    let error = |cacert: Option<&str>, client: Option<(&str, &str)>| {
+        let tls = TlsOptions {
+            cacert: cacert.map(Into::into),
+            client_certificate: client.map(|(certificate, key)| ClientCertificate {
+                certificates: certificate.into(),
+                key: key.into(),
+            }),
+            ..TlsOptions::default()
+        };
+        tls.check().unwrap_err()
+    };
+    let (certificate, key) = (issued.certificate_pem.as_str(), issued.key_pem.as_str());
+    // PEM, and no DER.
+    let damaged = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
+    let damaged_key = "-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n";
+    for (error, message, has_source) in [
+        (
+            error(Some("junk"), None),
+            "the PEM of the trusted certificates contains no usable certificate",
+            false,
+        ),
+        (
+            error(Some(damaged), None),
+            "the PEM of the trusted certificates contains no usable certificate",
+            true,
+        ),
+        (
+            error(None, Some((key, key))),
+            "the PEM of the client certificate contains no usable certificate",
+            false,
+        ),
+        (
+            error(None, Some((certificate, certificate))),
+            "the PEM of the client key contains no usable private key",
+            false,
+        ),
+        (
+            error(None, Some((certificate, damaged_key))),
+            "the PEM of the client key contains no usable private key",
+            true,
+        ),
+        (
+            error(None, Some((certificate, &other.key_pem))),
+            "the private key of the client does not belong to its certificate",
+            false,
+        ),
+    ] {
+        assert_eq!(error.to_string(), message);
+        let source = match &error {
+            TlsConfigError::Pem { source, .. } => source.is_some(),
+            _ => false,
+        };
+        assert_eq!(source, has_source, "{error:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Error responses: refusals and failures, each with a line of text that says what to do.
+//! Error responses: refusals and failures, each with a line of text for the client's user, who may not be the operator.
 
 use haul_net::is_descriptor_limit;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -38,9 +38,7 @@ pub(crate) fn empty_response(status: StatusCode) -> ServeResponse {
 /// 405 for a method that this server does not support, with the methods that it does.
 pub(crate) fn unsupported_method_response(method: &Method, is_writable: bool) -> ServeResponse {
     let why = match (method, is_writable) {
-        (&Method::PUT | &Method::DELETE | &Method::POST, false) => {
-            "this server is read-only: it was started without --writable"
-        }
+        (&Method::PUT | &Method::DELETE | &Method::POST, false) => "this server is read-only",
         _ => "this server does not support this method",
     };
     method_not_allowed_response(why, allowed_methods(is_writable))
@@ -120,7 +118,8 @@ pub(crate) fn store_error_response(
 
 /// 503 for a shortage of descriptors: the disk is fine, but another connection has to end first.
 pub(crate) fn descriptors_exhausted_response() -> ServeResponse {
-    let text = "the server has reached its limit of open files and connections (ulimit -n): try again in a moment";
+    let text =
+        "the server has reached its limit of open files and connections: try again in a moment";
     let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, text);
     response
         .headers_mut()
@@ -131,7 +130,7 @@ pub(crate) fn descriptors_exhausted_response() -> ServeResponse {
 /// 421 for a Host that is not one of the server's names (RFC 9110 15.5.20).
 pub(crate) fn misdirected_response() -> ServeResponse {
     let text = "this server is private, has no logins, and does not accept the name in Host: \
-        a page of another site may have been pointed at it (DNS rebinding). If the name is right, start haul serve with --allow-host NAME, \
+        a page of another site may have been pointed at it (DNS rebinding). If the name is right, the server's operator can allow it, \
         or have the proxy in front send Host: localhost";
     text_response(StatusCode::MISDIRECTED_REQUEST, text)
 }

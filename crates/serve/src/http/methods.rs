@@ -82,7 +82,7 @@ impl ConnectionService {
         let why = match write_policy {
             CrossSiteWrite::Allowed => return Ok(()),
             CrossSiteWrite::NeedsCredentials => {
-                "pages of other sites may write with a login only if --cors names them and --cors-credentials is given, \
+                "pages of other sites may write with a login only if this server's CORS settings name them and allow credentials, \
                  since browsers add logins by themselves; a token needs neither"
             }
             CrossSiteWrite::Denied => "pages of other sites may not change anything here",

@@ -144,7 +144,7 @@ pub(crate) fn slow_body_response() -> ServeResponse {
 fn body_too_long_response(max_bytes: u64) -> ServeResponse {
     text_response(
         StatusCode::PAYLOAD_TOO_LARGE,
-        format!("this server accepts bodies of up to {max_bytes} bytes (--max-body)"),
+        format!("this server accepts bodies of up to {max_bytes} bytes"),
     )
 }
 
@@ -163,10 +163,10 @@ fn over_quota_text(room: u64, needed: Option<u64>) -> String {
         |needed| format!("this file has {}", shown(needed)),
     );
     match (room, needed) {
-        (0, None) => "the server's quota (--quota) is used up".to_owned(),
-        (0, Some(_)) => format!("the server's quota (--quota) is used up, and {wanted}"),
+        (0, None) => "the server's quota is used up".to_owned(),
+        (0, Some(_)) => format!("the server's quota is used up, and {wanted}"),
         (room, _) => format!(
-            "the server's quota (--quota) has room for a file of at most {} here, and {wanted}",
+            "the server's quota has room for a file of at most {} here, and {wanted}",
             shown(room)
         ),
     }
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn d6_a_full_store_says_how_much_room_is_left() {
         for (room, needed, says) in [
-            (0, None, "quota (--quota) is used up"),
+            (0, None, "quota is used up"),
             (0, Some(12), "is used up, and this file has 12 B"),
             (
                 3 << 19,

@@ -1,4 +1,4 @@
-//! Errors of certificates and keys, with hints for the user.
+//! Errors of certificates and keys.
 
 use std::io;
 use std::path::PathBuf;
@@ -87,62 +87,4 @@ pub enum CertificateError {
     /// TLS refuses the settings.
     #[error("the TLS settings cannot be used")]
     Config(#[from] rustls::Error),
-}
-
-impl CertificateError {
-    /// What the user can do.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            Self::NoneGiven => "name one with --cert and --key, or use --self-signed".into(),
-            Self::Read { source, .. } => match source.kind() {
-                io::ErrorKind::NotFound => {
-                    "--self-signed makes the server use a certificate of its own".into()
-                }
-                io::ErrorKind::PermissionDenied => {
-                    "it must be readable by the user that the server runs as".into()
-                }
-                _ => return None,
-            },
-            Self::NotAFile { .. } => {
-                "certificates are read again when they change, so they must be files".into()
-            }
-            Self::NoCertificate { has_key: true, .. } => {
-                "it contains a private key: are --cert and --key the wrong way round?".into()
-            }
-            Self::NoKey {
-                has_certificate: true,
-                ..
-            } => "it contains a certificate: are --cert and --key the wrong way round?".into(),
-            Self::NoCertificate { path, .. } => format!(
-                "it must be PEM; to convert DER: openssl x509 -inform der -in {} -out certificate.pem",
-                path.display()
-            ),
-            Self::NoKey { path, .. } => format!(
-                "it must be PEM; to convert DER: openssl pkey -inform der -in {} -out key.pem",
-                path.display()
-            ),
-            Self::Encrypted { path } => format!(
-                "nobody can type its password when the server starts; decrypt it with openssl pkey -in {} -out \
-                 plain.pem, and protect that with chmod 600",
-                path.display()
-            ),
-            Self::Version1 { .. } => {
-                "issue it again with its names, which makes it version 3: openssl req -x509 -newkey rsa:2048 \
-                 -nodes -keyout key.pem -out certificate.pem -subj /CN=NAME -addext subjectAltName=DNS:NAME"
-                    .into()
-            }
-            Self::ChainOrder { .. } => {
-                "put the server's certificate first, then those that lead to the authority".into()
-            }
-            Self::KeyMismatch { .. } => {
-                "name the two files that belong together, or copy both again".into()
-            }
-            Self::TooLarge { .. }
-            | Self::Unusable { .. }
-            | Self::SelfSigned(_)
-            | Self::Config(_) => return None,
-        };
-        Some(text)
-    }
 }

@@ -166,7 +166,6 @@ mod tests {
                 matches!(error, ListenError::SocketInUse { .. }),
                 "{error:?}"
             );
-            assert!(error.hint().unwrap().contains("running?"));
         }
         let running: UnixListener = running.into();
         running.accept().unwrap();
@@ -210,10 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_folder_is_an_error_with_a_hint() {
+    fn a_missing_folder_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let error = listening(&directory.path().join("no/a.sock"), None).unwrap_err();
-        let hint = error.hint().unwrap();
-        assert!(hint.starts_with("make the folder"), "{hint}");
+        assert!(
+            matches!(&error, ListenError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound),
+            "{error:?}"
+        );
     }
 }

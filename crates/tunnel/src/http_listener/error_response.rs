@@ -56,10 +56,10 @@ fn hint(error: &Error) -> Option<&'static str> {
     let proxy = error.proxy()?;
     match error.kind() {
         Kind::ProxyAuth(_) if proxy.has_login => Some(
-            "check the login of haul tunnel for this proxy; a login of the program that sent the request is not used",
+            "check the tunnel's login for this proxy; a login of the program that sent the request is not used",
         ),
         Kind::ProxyAuth(_) => Some(
-            "haul tunnel has no login for this proxy: give it one by -U USER, or by user:password@ before the proxy's host",
+            "the tunnel has no login for this proxy; a login of the program that sent the request is not used",
         ),
         _ => None,
     }

@@ -66,8 +66,12 @@ async fn assert_refused(fixture: &EngineFixture, number: usize, request: &[u8], 
     let response = fixture.http_request(request).await;
     assert!(response.starts_with("HTTP/1.1 502 "), "{response}");
     assert!(response.contains(reason), "{response}");
+    let hint = match reason {
+        "requires credentials" => "\nhint: the tunnel has no login for this proxy; ",
+        _ => "\nhint: check the tunnel's login for this proxy; ",
+    };
     assert!(
-        response.contains("\nhint: ") && !response.contains(PASSWORD),
+        response.contains(hint) && !response.contains(PASSWORD),
         "{response}"
     );
     let line = fixture.log.line(number).await;

@@ -79,7 +79,7 @@ async fn a_file_that_cannot_be_opened_for_lack_of_descriptors_is_a_503() {
     };
     assert!(answer.starts_with("http/1.1 503 "), "{answer}");
     assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
-    assert!(answer.contains("ulimit"), "{answer}");
+    assert!(answer.contains("its limit of open files"), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

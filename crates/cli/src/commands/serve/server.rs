@@ -14,7 +14,7 @@ use crate::commands::service::addresses::SocketFiles;
 use crate::commands::service::chores::Chore;
 use crate::commands::service::command_error::CommandError;
 use crate::commands::service::lifecycle::{Server, cut_off_connections};
-use crate::message::{self, print_in_background, warning_text};
+use crate::message::{self, certificate_hint, print_in_background, warning_text};
 
 /// How often unused files are closed.
 const CLOSE_FILES_EVERY: Duration = Duration::from_secs(5);
@@ -179,8 +179,6 @@ fn reload_certificates(certificates: &CertificateStore, is_quiet: bool) -> Reloa
 fn reload_error_lines(error: &CertificateError) -> Vec<String> {
     let text = message::chain_text(error);
     let warning = warning_text(&format!("the old certificate stays in use: {text}"));
-    let hint = error
-        .hint()
-        .map(|hint| message::sanitize(&format!("hint: {hint}")));
+    let hint = certificate_hint(error).map(|hint| message::sanitize(&format!("hint: {hint}")));
     std::iter::once(warning).chain(hint).collect()
 }

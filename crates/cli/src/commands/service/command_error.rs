@@ -5,7 +5,7 @@ use haul_service::listen::{InheritedSocketsError, ListenError};
 
 use crate::args::OptionSource;
 use crate::exit::ExitReason;
-use crate::message;
+use crate::message::{self, certificate_hint, listen_hint};
 use crate::settings::SettingError;
 
 /// Why a command failed.
@@ -105,7 +105,7 @@ impl From<ListenError> for CommandError {
     fn from(error: ListenError) -> Self {
         Self {
             text: message::chain_text(&error),
-            hint: error.hint(),
+            hint: listen_hint(&error),
             exit: ExitReason::from_listen_error(&error),
         }
     }
@@ -121,7 +121,7 @@ impl From<CertificateError> for CommandError {
     fn from(error: CertificateError) -> Self {
         Self {
             text: message::chain_text(&error),
-            hint: error.hint(),
+            hint: certificate_hint(&error),
             exit: ExitReason::Usage,
         }
     }

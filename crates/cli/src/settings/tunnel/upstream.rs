@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use haul_net::{
-    ConnectorConfig, NoProxy, Proxy, ProxyRules, ProxyScheme, ProxySource, Target, TlsOptions,
-};
+use haul_net::{ConnectorConfig, NoProxy, Proxy, ProxyRules, ProxyScheme, Target, TlsOptions};
 use haul_tunnel::{Upstream, UpstreamConfigError, UpstreamOptions};
 use http::HeaderMap;
 
@@ -147,11 +145,7 @@ impl<'a> Upstreams<'a> {
             },
         });
         let upstream = upstream.map_err(|error| match error {
-            UpstreamConfigError::Certificates(error) => {
-                let line = tls_files.line_prefix();
-                SettingError::new(format!("{line}TLS with the target cannot be set up"))
-                    .caused_by(error)
-            }
+            UpstreamConfigError::Certificates(error) => tls_files.unusable(error),
             error @ UpstreamConfigError::TooManyRoutes => {
                 SettingError::new(given.source("proxy").to_string()).caused_by(error)
             }
@@ -204,17 +198,6 @@ impl<'a> Upstreams<'a> {
             for (proxy, named) in step {
                 let layers = [above, named.unwrap_or(&nothing)];
                 let takes_variable = is_first && !merged.has_own_proxies;
-                let source = match merged.given.source("proxy").is_key() {
-                    true => "--config",
-                    false => "-p",
-                };
-                let proxy = match proxy.source {
-                    ProxySource::Variable(_) => proxy,
-                    _ => Proxy {
-                        source: ProxySource::Flag(source),
-                        ..proxy
-                    },
-                };
                 alternatives.push(self.complete(proxy, &layers, takes_variable)?);
             }
             complete.push(alternatives);

@@ -135,9 +135,7 @@ fn authorize(
             return Err(denied("Pages of other sites may not change anything here."));
         }
         if right == AccessRight::Write && !connection.server.store.options().writable {
-            return Err(denied(
-                "This server is read-only: it was started without --writable.",
-            ));
+            return Err(denied("This server is read-only."));
         }
     }
     Ok(AuthorizedRequest {

@@ -255,7 +255,10 @@ mod tests {
             ..BindOptions::default()
         };
         let error = bind(&"systemd:api".parse().unwrap(), &options, &mut inherited).unwrap_err();
-        assert_eq!(error.hint().unwrap(), "systemd handed over: web");
+        assert!(
+            matches!(&error, ListenError::NotInherited { others, .. } if others == &["web"]),
+            "{error:?}"
+        );
         let bound = bind(&"systemd:web".parse().unwrap(), &options, &mut inherited).unwrap();
         assert_eq!((bound.len(), bound[0].listeners.len()), (1, 3));
         assert_eq!(bound[0].local.to_string(), address.to_string());
@@ -268,7 +271,6 @@ mod tests {
         assert_eq!(last.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let error = bind(&"systemd".parse().unwrap(), &options, &mut inherited).unwrap_err();
         assert!(matches!(&error, ListenError::NotInherited { others, .. } if others.is_empty()));
-        assert!(error.hint().unwrap().contains(".socket"));
     }
 
     /// Not a test: the next test runs it as a child process with two sockets at 3 and 4.
