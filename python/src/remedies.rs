@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use haul_plan::{Remedy, TimeLimit, TlsPeer, remedies_text};
+use haul_plan::{Remedy, TlsEndpoint, TransferTimeLimit, remedies_text};
 
 /// Remedies in one line, as far as the package has arguments for them.
 pub(crate) fn remedies_hint(remedies: &[Remedy]) -> Option<String> {
@@ -31,10 +31,12 @@ fn words(remedy: &Remedy) -> Option<Cow<'_, str>> {
         Remedy::ChangeProxy => "use another with proxy=URL, or none with proxy=\"\"",
         Remedy::BypassProxy => "proxy=\"\" bypasses the proxy",
         Remedy::UseProxy => "is a proxy needed (proxy=URL)?",
-        Remedy::TrustAuthority(TlsPeer::Target) => {
+        Remedy::TrustAuthority(TlsEndpoint::Target) => {
             "trust your own authority or a self-signed certificate with verify=FILE"
         }
-        Remedy::SkipVerification(TlsPeer::Target) => "continue at your own risk with verify=False",
+        Remedy::SkipVerification(TlsEndpoint::Target) => {
+            "continue at your own risk with verify=False"
+        }
         Remedy::NameTrustedCertificates(_) => {
             "name the trusted certificates with SSL_CERT_FILE or verify=FILE"
         }
@@ -57,19 +59,19 @@ fn words(remedy: &Remedy) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(text))
 }
 
-fn time_limit_words(limit: TimeLimit) -> Option<&'static str> {
+fn time_limit_words(limit: TransferTimeLimit) -> Option<&'static str> {
     Some(match limit {
-        TimeLimit::Connect => return None,
-        TimeLimit::Response => {
+        TransferTimeLimit::Connect => return None,
+        TransferTimeLimit::Response => {
             "Client(response_timeout=SECONDS) waits longer for the start of a response"
         }
-        TimeLimit::Stall => "Client(timeout=SECONDS) waits longer",
-        TimeLimit::RequestedWait => {
+        TransferTimeLimit::Stall => "Client(timeout=SECONDS) waits longer",
+        TransferTimeLimit::RequestedWait => {
             "Client(max_wait=SECONDS) sets how long haul waits when a server asks for it"
         }
-        TimeLimit::MinRate => {
+        TransferTimeLimit::MinRate => {
             "Client(min_rate=(BYTES, SECONDS)) sets which downloads are too slow, and 0 allows all"
         }
-        TimeLimit::MaxTime => "Client(max_time=SECONDS) gives each file more time",
+        TransferTimeLimit::MaxTime => "Client(max_time=SECONDS) gives each file more time",
     })
 }

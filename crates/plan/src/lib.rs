@@ -114,7 +114,7 @@ pub use range_set::RangeSet;
 pub use read_ahead::{READ_BLOCK_BYTES, ReadAhead, ReadStep};
 pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};
 pub use redirect::{RedirectError, RedirectOptions, checked_location, follow_redirect};
-pub use remedy::{Remedy, TimeLimit, TlsPeer, remedies_text};
+pub use remedy::{Remedy, TlsEndpoint, TransferTimeLimit, remedies_text};
 pub use request_failure::{RequestFailure, UnusableResponse};
 pub use requested_wait::{
     MIN_NOTED_WAIT, RetryAfterText, WaitText, parse_retry_after, requested_wait,

@@ -22,7 +22,7 @@ pub enum Remedy {
     /// Allow more retries.
     AllowRetries,
     /// Allow more time.
-    ExtendTimeLimit(TimeLimit),
+    ExtendTimeLimit(TransferTimeLimit),
     /// Give the origin credentials, or others.
     LogIn,
     /// Give the proxy credentials.
@@ -43,13 +43,13 @@ pub enum Remedy {
         only_ipv4: bool,
     },
     /// Trust the peer's certificate by its authority.
-    TrustAuthority(TlsPeer),
+    TrustAuthority(TlsEndpoint),
     /// Do not verify the peer's certificate.
-    SkipVerification(TlsPeer),
+    SkipVerification(TlsEndpoint),
     /// Name the trusted certificates.
-    NameTrustedCertificates(TlsPeer),
+    NameTrustedCertificates(TlsEndpoint),
     /// Give the peer a client certificate.
-    GiveClientCertificate(TlsPeer),
+    GiveClientCertificate(TlsEndpoint),
     /// Use HTTP/1.1.
     UseHttp1,
     /// Follow a redirect from https to http.
@@ -129,7 +129,7 @@ pub fn remedies_text<'a>(
 
 /// The peer of a TLS connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum TlsPeer {
+pub enum TlsEndpoint {
     /// The origin, or a tunnel's target.
     Target,
     /// The proxy.
@@ -138,7 +138,7 @@ pub enum TlsPeer {
 
 /// A time limit that a user can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum TimeLimit {
+pub enum TransferTimeLimit {
     /// To connect.
     Connect,
     /// From the end of a request to the start of its response.

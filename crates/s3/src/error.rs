@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use haul_net::{Kind, RequestSecrets};
-use haul_plan::{Remedy, RetryAfterText, TimeLimit};
+use haul_plan::{Remedy, RetryAfterText, TransferTimeLimit};
 use http::StatusCode;
 
 use crate::address::{S3Address, S3AddressError};
@@ -234,7 +234,7 @@ impl S3Error {
                     Remedy::ChangeStoreCredentials,
                 ],
                 _ if error.retry_after.is_some_and(|wait| !wait.is_zero()) => {
-                    vec![Remedy::ExtendTimeLimit(TimeLimit::RequestedWait)]
+                    vec![Remedy::ExtendTimeLimit(TransferTimeLimit::RequestedWait)]
                 }
                 _ => Vec::new(),
             },

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use haul_net::{Kind, TlsProblem};
-use haul_plan::{Remedy, TimeLimit, TlsPeer, remedies_text};
+use haul_plan::{Remedy, TlsEndpoint, TransferTimeLimit, remedies_text};
 use haul_s3::S3Error;
 use haul_transfer::GetError;
 use haul_transfer::put::PutError;
@@ -125,43 +125,47 @@ fn connection_words(remedy: &Remedy, command: HintCommand) -> Option<&'static st
         Remedy::AllowBothFamilies { only_ipv4: true } => "leave out -4/--ipv4",
         Remedy::AllowBothFamilies { .. } => "leave out -6/--ipv6",
         Remedy::UseHttp1 => "use --http1.1",
-        Remedy::TrustAuthority(TlsPeer::Target) => {
+        Remedy::TrustAuthority(TlsEndpoint::Target) => {
             "trust your own authority or a self-signed certificate with --cacert FILE"
         }
-        Remedy::TrustAuthority(TlsPeer::Proxy) => {
+        Remedy::TrustAuthority(TlsEndpoint::Proxy) => {
             "trust your own authority with --proxy-cacert FILE"
         }
-        Remedy::SkipVerification(TlsPeer::Target) => "continue at your own risk with --insecure",
-        Remedy::SkipVerification(TlsPeer::Proxy) => {
+        Remedy::SkipVerification(TlsEndpoint::Target) => {
+            "continue at your own risk with --insecure"
+        }
+        Remedy::SkipVerification(TlsEndpoint::Proxy) => {
             "continue at your own risk with --proxy-insecure"
         }
-        Remedy::NameTrustedCertificates(TlsPeer::Target) => {
+        Remedy::NameTrustedCertificates(TlsEndpoint::Target) => {
             "name the trusted certificates with SSL_CERT_FILE or --cacert"
         }
-        Remedy::NameTrustedCertificates(TlsPeer::Proxy) => {
+        Remedy::NameTrustedCertificates(TlsEndpoint::Proxy) => {
             "name the trusted certificates with SSL_CERT_FILE or --proxy-cacert"
         }
-        Remedy::GiveClientCertificate(TlsPeer::Target) => {
+        Remedy::GiveClientCertificate(TlsEndpoint::Target) => {
             "give the server a client certificate with --cert and --key"
         }
-        Remedy::GiveClientCertificate(TlsPeer::Proxy) => {
+        Remedy::GiveClientCertificate(TlsEndpoint::Proxy) => {
             "give the proxy a client certificate with --proxy-cert and --proxy-key"
         }
         _ => return None,
     })
 }
 
-fn time_limit_words(limit: TimeLimit) -> &'static str {
+fn time_limit_words(limit: TransferTimeLimit) -> &'static str {
     match limit {
-        TimeLimit::Connect => "--connect-timeout TIME waits longer",
-        TimeLimit::Response => "--response-timeout TIME waits longer for the start of a response",
-        TimeLimit::Stall => "--stall-timeout TIME waits longer in the middle of a body",
-        TimeLimit::RequestedWait => {
+        TransferTimeLimit::Connect => "--connect-timeout TIME waits longer",
+        TransferTimeLimit::Response => {
+            "--response-timeout TIME waits longer for the start of a response"
+        }
+        TransferTimeLimit::Stall => "--stall-timeout TIME waits longer in the middle of a body",
+        TransferTimeLimit::RequestedWait => {
             "--max-wait TIME sets how long haul waits when a server asks for it"
         }
-        TimeLimit::MinRate => {
+        TransferTimeLimit::MinRate => {
             "--min-rate RATE:TIME sets which downloads are too slow, and 0 allows all"
         }
-        TimeLimit::MaxTime => "--max-time TIME gives each file more time",
+        TransferTimeLimit::MaxTime => "--max-time TIME gives each file more time",
     }
 }

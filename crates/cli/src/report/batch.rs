@@ -283,7 +283,7 @@ fn helps_many(remedy: &Remedy) -> bool {
 #[cfg(test)]
 mod tests {
     use haul_plan::DigestAlgorithm;
-    use haul_plan::TimeLimit;
+    use haul_plan::TransferTimeLimit;
     use haul_transfer::ErrorClass;
     use haul_transfer::archive::ShardEntryLocation;
     use haul_transfer::manifest::{ManifestRowError, RowTimings};
@@ -400,7 +400,7 @@ mod tests {
                 .starts_with("404")
                 .then(|| ("http://h.test/a".to_owned(), String::new())),
             remedies: match text.ends_with("asks to wait") {
-                true => vec![Remedy::ExtendTimeLimit(TimeLimit::RequestedWait)],
+                true => vec![Remedy::ExtendTimeLimit(TransferTimeLimit::RequestedWait)],
                 false => Vec::new(),
             },
         };

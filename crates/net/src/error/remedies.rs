@@ -1,6 +1,6 @@
 //! What the user can do about an error of the network.
 
-use haul_plan::{RedirectError, Remedy, TimeLimit, TlsPeer};
+use haul_plan::{RedirectError, Remedy, TlsEndpoint, TransferTimeLimit};
 
 use super::{AddressFamily, Error, Kind, ProxyName, ProxyRefusal, TlsProblem};
 
@@ -31,7 +31,7 @@ impl Error {
                 Remedy::advice(
                     "the proxy accepts connections and does not respond: is its port correct, and the target up?",
                 ),
-                Remedy::ExtendTimeLimit(TimeLimit::Connect),
+                Remedy::ExtendTimeLimit(TransferTimeLimit::Connect),
             ],
             Kind::Connect(_) | Kind::ConnectTimeout(_) => vec![
                 Remedy::advice("is the host up, and the port correct?"),
@@ -47,8 +47,8 @@ impl Error {
             Kind::Redirect(RedirectError::Downgrade) => vec![Remedy::AllowDowngrade],
             Kind::Redirect(RedirectError::TooMany(_)) => vec![Remedy::FollowMoreRedirects],
             Kind::Signing => vec![Remedy::GiveStoreCredentials, Remedy::OmitSignature],
-            Kind::Stall => vec![Remedy::ExtendTimeLimit(TimeLimit::Stall)],
-            Kind::ResponseTimeout => vec![Remedy::ExtendTimeLimit(TimeLimit::Response)],
+            Kind::Stall => vec![Remedy::ExtendTimeLimit(TransferTimeLimit::Stall)],
+            Kind::ResponseTimeout => vec![Remedy::ExtendTimeLimit(TransferTimeLimit::Response)],
             _ => self.advice().map(Remedy::advice).into_iter().collect(),
         }
     }
@@ -76,10 +76,10 @@ impl Error {
     }
 
     /// Whose TLS failed. An error of TLS with a target names no proxy, even if the connection goes through one.
-    fn tls_peer(&self) -> TlsPeer {
+    fn tls_peer(&self) -> TlsEndpoint {
         match self.proxy {
-            Some(_) => TlsPeer::Proxy,
-            None => TlsPeer::Target,
+            Some(_) => TlsEndpoint::Proxy,
+            None => TlsEndpoint::Target,
         }
     }
 
@@ -127,16 +127,16 @@ fn proxy_remedies(proxy: &ProxyName) -> Vec<Remedy> {
 }
 
 /// For failed TLS with a peer.
-fn tls_remedies(problem: TlsProblem, peer: TlsPeer) -> Vec<Remedy> {
+fn tls_remedies(problem: TlsProblem, peer: TlsEndpoint) -> Vec<Remedy> {
     let skip = Remedy::SkipVerification(peer);
     match (problem, peer) {
-        (TlsProblem::PlainHttp | TlsProblem::NotTls, TlsPeer::Proxy) => {
+        (TlsProblem::PlainHttp | TlsProblem::NotTls, TlsEndpoint::Proxy) => {
             vec![Remedy::advice("try http:// for this proxy")]
         }
-        (TlsProblem::PlainHttp, TlsPeer::Target) => {
+        (TlsProblem::PlainHttp, TlsEndpoint::Target) => {
             vec![Remedy::advice("use that URL: http:// instead of https://")]
         }
-        (TlsProblem::NotTls, TlsPeer::Target) => {
+        (TlsProblem::NotTls, TlsEndpoint::Target) => {
             vec![Remedy::advice(
                 "try http:// instead of https://, or another port",
             )]

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use haul_net::Kind;
-use haul_plan::{ExceededLimit, Remedy, TimeLimit};
+use haul_plan::{ExceededLimit, Remedy, TransferTimeLimit};
 
 use super::ErrorClass;
 use crate::cause::transport_cause;
@@ -128,8 +128,8 @@ impl NetworkError {
             Self::HostGivenUp { .. } => vec![Remedy::advice("try again when it is up")],
             Self::BrokenStream { .. } => vec![Remedy::WriteToFile],
             Self::LimitExceeded { limit } => vec![Remedy::ExtendTimeLimit(match limit {
-                ExceededLimit::MinRate { .. } => TimeLimit::MinRate,
-                ExceededLimit::MaxTime(_) => TimeLimit::MaxTime,
+                ExceededLimit::MinRate { .. } => TransferTimeLimit::MinRate,
+                ExceededLimit::MaxTime(_) => TransferTimeLimit::MaxTime,
             })],
             Self::NoRandomAccess { .. } => {
                 vec![Remedy::advice("download it to a file, and read that")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_plan::{Remedy, RetryAfterText, TimeLimit, WaitText, is_busy_status};
+use haul_plan::{Remedy, RetryAfterText, TransferTimeLimit, WaitText, is_busy_status};
 use http::StatusCode;
 use url::Url;
 
@@ -94,7 +94,7 @@ impl OriginError {
             Self::UnknownCoding { .. } => vec![Remedy::StoreEncoded],
             Self::AsksToWait { .. } => vec![
                 Remedy::advice("try again after that time"),
-                Remedy::ExtendTimeLimit(TimeLimit::RequestedWait),
+                Remedy::ExtendTimeLimit(TransferTimeLimit::RequestedWait),
             ],
         }
     }
@@ -102,7 +102,7 @@ impl OriginError {
 
 /// For a response that asks to wait: the time is in the message.
 pub(crate) fn wait_remedies(wait: Duration) -> Vec<Remedy> {
-    let limit = Remedy::ExtendTimeLimit(TimeLimit::RequestedWait);
+    let limit = Remedy::ExtendTimeLimit(TransferTimeLimit::RequestedWait);
     if wait.is_zero() {
         Vec::new()
     } else {

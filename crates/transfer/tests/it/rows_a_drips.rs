@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults, within};
-use haul_plan::{ExceededLimit, MinRate, Remedy, TimeLimit};
+use haul_plan::{ExceededLimit, MinRate, Remedy, TransferTimeLimit};
 use haul_transfer::{ConnectionCount, GetError, JobOutput, NetworkError, body_channel};
 use tokio::time::{Instant, sleep};
 
@@ -46,7 +46,7 @@ fn assert_too_slow(run: &JobRun) {
             if *limit == MIN && *received < 16_000
     );
     assert!(is_right, "{error:?}");
-    let limit = Remedy::ExtendTimeLimit(TimeLimit::MinRate);
+    let limit = Remedy::ExtendTimeLimit(TransferTimeLimit::MinRate);
     assert!(error.remedies().contains(&limit), "{error:?}");
 }
 
@@ -192,7 +192,7 @@ async fn a48_a_download_ends_when_its_time_is_over_whatever_it_does_and_can_be_r
         let (run, origin) = case.run(resource).await;
         assert!((limit..LIMIT / 3).contains(&began.elapsed()));
         let error = run.error();
-        let limit = Remedy::ExtendTimeLimit(TimeLimit::MaxTime);
+        let limit = Remedy::ExtendTimeLimit(TransferTimeLimit::MaxTime);
         assert!(error.remedies().contains(&limit), "{error:?}");
         assert_eq!(run.hints_at_resuming(), is_resumable);
         origin.replace("/f.bin", OriginResource::new(content()));
@@ -240,7 +240,7 @@ async fn a48_a_batch_ends_although_files_drip_and_each_of_them_is_a_failed_row()
         let expected = format!("{} is too slow: ", origin.url(path));
         assert!(error.starts_with(&expected), "{error}");
         let error = row.error.as_ref().unwrap();
-        let limit = Remedy::ExtendTimeLimit(TimeLimit::MinRate);
+        let limit = Remedy::ExtendTimeLimit(TransferTimeLimit::MinRate);
         assert!(error.remedies.contains(&limit), "{error:?}");
         assert!(error.is_transient);
     }

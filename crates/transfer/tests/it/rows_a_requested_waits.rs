@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use haul_lab::{Origin, OriginResource, OriginResponse, RecordedRequest, RequestMatcher, faults};
-use haul_plan::{Remedy, TimeLimit};
+use haul_plan::{Remedy, TransferTimeLimit};
 use haul_transfer::{GetError, OriginError};
 use tokio::time::Instant;
 
@@ -84,7 +84,7 @@ async fn a42_a_wait_beyond_the_limit_ends_the_download_at_once_with_the_time_tha
         );
         let text = error.to_string();
         assert!(text.ends_with("and asks to wait for 7 s"), "{text}");
-        let limit = Remedy::ExtendTimeLimit(TimeLimit::RequestedWait);
+        let limit = Remedy::ExtendTimeLimit(TransferTimeLimit::RequestedWait);
         assert_eq!(error.remedies(), [limit]);
         assert_eq!(origin.requests().len(), 1);
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
-use haul_plan::{Remedy, TimeLimit};
+use haul_plan::{Remedy, TransferTimeLimit};
 use haul_transfer::ConnectionCount;
 use haul_transfer::list::ListEntry;
 use url::Url;
@@ -39,7 +39,7 @@ async fn a47_a_first_byte_that_never_comes_is_an_error_of_its_limit() {
     case.options.retry.retries = 1;
     case.options.retry.retries_before_response = 1;
     let (run, origin) = case.run(slow_origin()).await;
-    let limit = Remedy::ExtendTimeLimit(TimeLimit::Response);
+    let limit = Remedy::ExtendTimeLimit(TransferTimeLimit::Response);
     assert!(run.error().remedies().contains(&limit), "{:?}", run.error());
     assert_eq!(origin.requests().len(), 2);
 }
