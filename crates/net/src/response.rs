@@ -74,7 +74,7 @@ pub struct ResponseState {
     pub redirect_digests: Vec<ExpectedDigest>,
     /// Whether the request carried credentials for the origin.
     pub authorized: bool,
-    /// The TCP peer, for a new connection.
+    /// The TCP peer; `None` for a connection that requests share and that was there before.
     pub peer: Option<SocketAddr>,
     /// How long the steps took.
     pub timings: RequestTimings,

@@ -126,7 +126,9 @@ pub use response_digests::{ExpectedDigest, expected_digests, redirect_digests};
 pub use response_text::{MAX_RESPONSE_TEXT, first_line_of_text};
 pub use retry::{RequestRetries, RetryNumber, RetryOptions};
 pub use robots_tag::RobotsTagPolicy;
-pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
+pub use segment::{
+    Claim, ClaimId, ClaimProgress, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan,
+};
 pub use shared_refusal::{RefusalReach, RefusalStep, SharedRefusal};
 pub use sources::{IntegrityEvidence, NextSource, SourceContent, SourceMismatch, SourceSet};
 pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamResponseHead};

@@ -34,7 +34,10 @@ pub use error::{
 };
 pub use event::{RetryReason, TransferEvent, TransferEventSender};
 pub use folder_walk::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
-pub use get::TransferEngine;
+pub use get::{
+    ConnectionReport, DownloadHandle, DownloadSnapshot, RequestSnapshot, SourceSnapshot,
+    TransferEngine,
+};
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,
     default_state_directory,

@@ -275,7 +275,7 @@ fn warnings_are_printed_up_to_a_limit() {
     let first = anstream::adapter::strip_str(&lines[0]).to_string();
     assert_eq!(
         first,
-        "haul: warning: http://h.test/a: the origin sent it as gzip\u{fffd}[2J"
+        "haul: warning: http://h.test/a: the origin sent it as gzip\u{fffd}[2J: starting again"
     );
     let hidden = view.on_tick(ms(1100)).unwrap();
     assert_eq!(hidden, "haul: 80 more warnings are not shown");

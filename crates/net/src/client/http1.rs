@@ -49,9 +49,9 @@ impl Client {
             None => Arc::new(route),
             Some((route, connection)) => {
                 let ready = ReadyConnection {
+                    stats: ConnectStats::reused(Some(connection.peer)),
                     connection,
                     route: Arc::clone(&route),
-                    stats: ConnectStats::reused(),
                 };
                 match self.send_http1(request, ready).await {
                     // The origin closed the connection while the request was on its way.
@@ -113,7 +113,11 @@ impl Client {
     ) -> ReadyConnection {
         ReadyConnection {
             stats: ConnectStats::new(&stream),
-            connection: Box::new(Http1Connection::new(stream.stream, stream.round_trip)),
+            connection: Box::new(Http1Connection::new(
+                stream.stream,
+                stream.round_trip,
+                stream.peer,
+            )),
             route,
         }
     }

@@ -45,7 +45,7 @@ impl Client {
         loop {
             let (lease, stats) = match self.wait_for_stream(request, &host).await? {
                 StreamDecision::UseHttp1 => return self.exchange_http1(request, route).await,
-                StreamDecision::Send(lease) => (lease, ConnectStats::reused()),
+                StreamDecision::Send(lease) => (lease, ConnectStats::reused(None)),
                 StreamDecision::Connect(reservation) => {
                     let connecting = self.connect_http2(request, &route, &host, reservation);
                     match Box::pin(connecting).await? {

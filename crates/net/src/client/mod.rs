@@ -81,7 +81,7 @@ impl SentCredentials {
 #[derive(Default)]
 struct ConnectStats {
     timings: RequestTimings,
-    /// The TCP peer of a new connection.
+    /// The TCP peer; `None` for a connection that requests share.
     peer: Option<std::net::SocketAddr>,
 }
 
@@ -380,15 +380,12 @@ impl Client {
 }
 
 impl ConnectStats {
-    fn reused() -> Self {
+    fn reused(peer: Option<std::net::SocketAddr>) -> Self {
         let timings = RequestTimings {
             reused: true,
             ..RequestTimings::default()
         };
-        Self {
-            timings,
-            peer: None,
-        }
+        Self { timings, peer }
     }
 
     fn new(stream: &ConnectedStream) -> Self {

@@ -5,6 +5,7 @@
 //! takes half of the instructions.
 
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -31,15 +32,18 @@ pub(crate) struct Http1Connection {
     is_kept: bool,
     /// How long it took to connect, which is about a round trip.
     pub(crate) connect_time: Duration,
+    /// The TCP peer.
+    pub(crate) peer: SocketAddr,
     pub(crate) socket_state: SocketState,
     pub(crate) read_timeout: ReadTimeout,
 }
 
 impl Http1Connection {
     /// Makes a stream an HTTP connection. Nothing is sent yet.
-    pub(crate) fn new(stream: TransportStream, connect_time: Duration) -> Self {
+    pub(crate) fn new(stream: TransportStream, connect_time: Duration, peer: SocketAddr) -> Self {
         Self {
             connect_time,
+            peer,
             socket_state: stream.socket_state(),
             stream,
             received: ReceiveBuffer::default(),

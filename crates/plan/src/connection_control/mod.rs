@@ -268,6 +268,23 @@ impl ConnectionControl {
         self.next_sample_at
     }
 
+    /// The user chooses the number from now on. What refusals have shown is forgotten.
+    pub fn set_number(&mut self, number: usize) {
+        let options = ConnectionControlOptions {
+            max: number.max(1),
+            fixed: true,
+            ..self.options
+        };
+        if options != self.options {
+            *self = Self {
+                latency: self.latency,
+                round_trip: self.round_trip,
+                next_sample_at: self.next_sample_at,
+                ..Self::new(options)
+            };
+        }
+    }
+
     /// Sets the lowest number: sources were dropped.
     pub fn set_min(&mut self, min: usize) {
         self.options.min = min.max(1);

@@ -413,3 +413,26 @@ fn the_limit_is_that_of_the_user_the_origin_the_file_or_the_link() {
         (5, ConnectionCountLimit::Refused)
     );
 }
+
+#[test]
+fn a_number_that_the_user_chooses_later_holds_at_any_rate_until_it_is_refused() {
+    let mut control = ConnectionControl::new(ConnectionControlOptions::default());
+    let seconds = Duration::from_secs;
+    // The connections share one rate, so the control would keep few.
+    drive(&mut control, seconds(0), seconds(5), |_| 4 * MIB);
+    for number in [7, 3] {
+        control.set_number(number);
+        drive(&mut control, seconds(5), seconds(20), |_| 4 * MIB);
+        assert_eq!(control.target(), number);
+        assert_eq!(control.limit(), ConnectionCountLimit::UserNumber);
+    }
+    control.on_refused(ConnectionRefusal {
+        now: seconds(20),
+        requested_at: seconds(20),
+        open_connections: 2,
+        overloaded: false,
+    });
+    // The same number again is no news.
+    control.set_number(3);
+    assert_eq!(control.target(), 2);
+}

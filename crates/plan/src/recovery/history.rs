@@ -54,6 +54,10 @@ impl FailureHistory {
     }
 
     /// Bytes reached the file.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
     pub(super) fn on_bytes(&mut self, bytes: u64) {
         if bytes > 0 {
             self.on_usable_response();

@@ -120,6 +120,14 @@ impl RecoveryPolicy {
         self.sources.on_bytes(source, bytes);
     }
 
+    /// Bytes that a source sent in this run.
+    #[must_use]
+    pub fn received(&self, source: usize) -> u64 {
+        self.histories
+            .get(source)
+            .map_or(0, |history| history.received())
+    }
+
     /// The live source to request from next, and when. If none is live, activates the next standby source. `None` if there is no
     /// standby source either.
     pub fn next_source(&mut self, now: Duration) -> Option<NextSource> {

@@ -74,6 +74,19 @@ impl ClaimRequest<'_> {
     }
 }
 
+/// How far a worker has come with its claim.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimProgress {
+    /// The claim.
+    pub id: ClaimId,
+    /// The bytes that are the worker's now.
+    pub range: Range<u64>,
+    /// Bytes of the claim before this are in the file.
+    pub position: u64,
+    /// Bytes a second lately; `None` before the response.
+    pub rate: Option<f64>,
+}
+
 /// A claim of a working worker.
 #[derive(Debug, Clone)]
 struct ActiveClaim {
@@ -410,6 +423,16 @@ impl SegmentPlan {
             self.done.remove(range.clone());
             self.unclaimed.insert(range);
         }
+    }
+
+    /// The claims of working workers, in no order.
+    pub fn active_claims(&self, now: Duration) -> impl Iterator<Item = ClaimProgress> {
+        self.active_claims.iter().map(move |claim| ClaimProgress {
+            id: claim.id,
+            range: claim.start..claim.end,
+            position: claim.written,
+            rate: claim.rate(now),
+        })
     }
 
     /// Bytes in the file already.

@@ -12,11 +12,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::download_monitor::{BodyMeter, DownloadMonitor};
+use super::handle::JobSteering;
 use super::host_limits::HostLimits;
 use super::reserved_names::ReservedNames;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
-use crate::options::{DownloadJob, ExistingFilePolicy, GetOptions};
+use crate::options::{ConnectionCount, DownloadJob, ExistingFilePolicy, GetOptions};
 use crate::warning::TransferWarning;
 
 /// How often a running job reports its progress: smooth for an eye, nothing for a processor.
@@ -104,6 +105,10 @@ impl EngineState {
 pub(super) struct JobContext<'a> {
     pub(super) engine: &'a EngineState,
     pub(super) job: &'a DownloadJob,
+    /// What the job shares with its handle, if it has one.
+    pub(super) steering: Option<&'a JobSteering>,
+    /// Whether the bytes on disk must be of the version that a new URL has.
+    pub(super) replaces_url: bool,
     /// Ends the job early.
     pub(super) stop: CancellationToken,
     pub(super) started: Instant,
@@ -114,6 +119,15 @@ pub(super) struct JobContext<'a> {
 impl JobContext<'_> {
     pub(super) fn options(&self) -> &GetOptions {
         &self.engine.options
+    }
+
+    /// The job's connections: the engine's options, unless its handle says otherwise.
+    pub(super) fn connections(&self) -> ConnectionCount {
+        let given = self.options().connections;
+        let wanted = self.steering.and_then(JobSteering::connections);
+        wanted.map_or(given, |number| {
+            ConnectionCount::Fixed(number.min(given.max()))
+        })
     }
 
     /// What may happen to a file that exists.

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::job_rate_limit::JobRateLimit;
 use crate::error::{GetError, NetworkError};
 
 /// What a download receives, counted where bodies are read.
@@ -25,6 +26,8 @@ pub(crate) struct BodyMeter {
     first_request_at: OnceLock<Instant>,
     /// Whether all bytes are there: their verification has no limit of time.
     is_whole: AtomicBool,
+    /// The download's own rate limit, if it has a handle.
+    limit: Option<Arc<JobRateLimit>>,
 }
 
 impl BodyMeter {
@@ -42,6 +45,13 @@ impl BodyMeter {
     /// Counts bytes of a body.
     pub(super) fn add(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Waits until these bytes are within the download's own rate limit.
+    pub(super) async fn pay(&self, bytes: u64) {
+        if let Some(limit) = &self.limit {
+            limit.pay(bytes).await;
+        }
     }
 
     pub(super) fn received(&self) -> u64 {
@@ -90,6 +100,14 @@ impl DownloadMonitor {
         }
     }
 
+    /// The same for a download with a rate limit of its own.
+    pub(super) fn with_limit(mut self, limit: Option<Arc<JobRateLimit>>) -> Self {
+        if let Some(meter) = Arc::get_mut(&mut self.meter) {
+            meter.limit = limit;
+        }
+        self
+    }
+
     /// Runs a download. When it exceeds a limit, `own_stop` is cancelled, which ends it soon; so does its parent `stop`, the caller's.
     ///
     /// # Errors
@@ -115,6 +133,7 @@ impl DownloadMonitor {
                 Err(match watch.join_next().await {
                     Some(Ok(limit)) => {
                         GetError::network(url, NetworkError::LimitExceeded { limit })
+                            .with_resumable(resumable)
                     }
                     _ => GetError::Interrupted { resumable },
                 })

@@ -13,6 +13,7 @@ use http::HeaderMap;
 use url::Url;
 
 use super::host_limits::{HostConnections, HostLimits};
+use super::snapshot::SourceSnapshot;
 use crate::error::GetError;
 use crate::options::DownloadJob;
 
@@ -137,6 +138,23 @@ impl DownloadSources {
         for (source, reason) in failed.dropped() {
             self.recovery.sources_mut().drop_source(source, reason);
         }
+    }
+
+    /// The sources, for who watches.
+    pub(super) fn snapshot(&self) -> Vec<SourceSnapshot> {
+        let set = self.recovery.sources();
+        let dropped = |number| {
+            let mut dropped = set.dropped();
+            dropped.find_map(|(source, reason)| (source == number).then(|| reason.to_owned()))
+        };
+        let sources = self.sources.iter().enumerate();
+        sources
+            .map(|(number, source)| SourceSnapshot {
+                url: Url::clone(&source.url),
+                bytes: self.recovery.received(number),
+                dropped: dropped(number),
+            })
+            .collect()
     }
 
     /// Adds sources that an origin led to, which are those of nobody's word but its own.

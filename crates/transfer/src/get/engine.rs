@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use haul_net::Client;
 use tokio_util::sync::CancellationToken;
 
 use super::context::EngineState;
-use super::run::{DownloadStart, download};
+use super::handle::{DownloadHandle, JobSteering, run_steered, steer};
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::options::{DownloadJob, DownloadOutcome, GetOptions};
@@ -37,21 +38,46 @@ impl TransferEngine {
         job: DownloadJob,
         stop: CancellationToken,
     ) -> Result<DownloadOutcome, GetError> {
+        self.start(job, stop).1.await
+    }
+
+    /// The same, with a handle to watch and steer the download while the future runs.
+    pub fn start(
+        &self,
+        job: DownloadJob,
+        stop: CancellationToken,
+    ) -> (
+        DownloadHandle,
+        BoxFuture<'static, Result<DownloadOutcome, GetError>>,
+    ) {
+        let (handle, steering) = steer(&job);
+        let engine = self.clone();
+        let run = async move { engine.run(job, steering, stop).await };
+        (handle, Box::pin(run))
+    }
+
+    async fn run(
+        &self,
+        job: DownloadJob,
+        steering: Arc<JobSteering>,
+        stop: CancellationToken,
+    ) -> Result<DownloadOutcome, GetError> {
         let events = &self.state.events;
         let url = haul_net::without_credentials(&job.url);
         // That nobody listens is no reason to stop, here and below.
         let _ = events
             .send(TransferEvent::Started { job: job.id, url })
             .await;
-        let result = download(&self.state, &job, DownloadStart::default(), stop).await;
+        let job_id = job.id;
+        let result = run_steered(&self.state, job, &steering, stop).await;
         let event = match &result {
             Ok(outcome) => TransferEvent::Finished {
-                job: job.id,
+                job: job_id,
                 bytes: outcome.bytes,
                 elapsed: outcome.elapsed,
             },
             Err(error) => TransferEvent::Failed {
-                job: job.id,
+                job: job_id,
                 error: error.to_string(),
             },
         };

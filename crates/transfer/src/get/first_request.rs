@@ -193,7 +193,7 @@ fn first_range(
     resumed: Option<&ResumedDownload>,
     round_trip: Duration,
 ) -> Range<u64> {
-    let connections = sources.max_connections(context.options().connections.max());
+    let connections = sources.max_connections(context.connections().max());
     let options = context.engine.segment_options(connections);
     let has_tls = sources.current().location.scheme() == "https";
     match resumed {

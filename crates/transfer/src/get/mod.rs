@@ -1,6 +1,6 @@
 //! Downloads: from a URL to a whole file.
 //!
-//! [`engine`] is the face to callers; several jobs run at once and share connections and the per-host limit. Inside, a job goes through
+//! [`engine`] is the face to callers, and [`handle`] that to programs which steer a job; several jobs run at once and share connections and the per-host limit. Inside, a job goes through
 //! [`run`]: it claims a partial file ([`partial_claim`]), sends the first request ([`first_request`]), and runs a strategy, which ends with
 //! a file whose every byte is written or with a reason to begin again ([`strategy`]). [`segmented`] fetches over several connections,
 //! [`sequential`] over one, into a file or a pipe ([`stream_output`]). [`completion`] verifies the file and gives it its name. A batch
@@ -23,7 +23,9 @@ mod expected_digests;
 mod finished_file;
 mod first_request;
 mod gathered_chunks;
+mod handle;
 mod host_limits;
+mod job_rate_limit;
 mod mirror_discovery;
 mod page_check;
 mod partial_claim;
@@ -35,6 +37,7 @@ mod run;
 mod segmented;
 mod sequential;
 mod single_response;
+mod snapshot;
 mod source_recovery;
 mod strategy;
 mod stream_output;
@@ -44,9 +47,11 @@ pub(crate) use attempt_error::{AttemptError, RedirectTarget, first_line, is_unre
 pub(crate) use context::EngineState;
 pub use engine::TransferEngine;
 pub(crate) use expected_digests::ExpectedDigests;
+pub use handle::DownloadHandle;
 pub(crate) use request::send;
 pub(crate) use run::{DownloadStart, download};
 pub(crate) use single_response::{
     HandedOverResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome, UnnamedBody,
     WholeFile, memory_budget,
 };
+pub use snapshot::{ConnectionReport, DownloadSnapshot, RequestSnapshot, SourceSnapshot};

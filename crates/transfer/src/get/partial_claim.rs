@@ -17,7 +17,7 @@ use super::first_request::FirstResponse;
 use super::partial_download::PartialDownload;
 use super::source_recovery::recover;
 use crate::disk::{DownloadPaths, StoredValidators, blocking, file_beginning};
-use crate::error::GetError;
+use crate::error::{GetError, VerificationError};
 use crate::event::TransferEvent;
 use crate::options::ExistingFilePolicy;
 use crate::warning::TransferWarning;
@@ -253,6 +253,14 @@ pub(super) async fn claim(
     let is_kept = partial.resumed.is_some() && reason.is_none();
     // Where the response is of the version on disk after all, there is nothing to say.
     if let Some(reason) = starts_again.filter(|_| !is_kept).or(reason) {
+        if context.replaces_url && partial.resumed.is_some() {
+            let reason = reason.to_owned();
+            let url = haul_net::without_credentials(&source.location);
+            return Err(GetError::verification(
+                url,
+                VerificationError::WrongFile { reason },
+            ));
+        }
         context.warn(TransferWarning::StartsAgain { reason }).await;
     }
     if reason.is_some() {

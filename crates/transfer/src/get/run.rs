@@ -21,6 +21,7 @@ use super::finished_file::finish_existing;
 use super::first_request::{
     FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, permit_of_responder,
 };
+use super::handle::JobSteering;
 use super::host_limits::HostPermit;
 use super::mirror_discovery::discover;
 use super::page_check::page_warning;
@@ -53,6 +54,10 @@ pub(crate) struct DownloadStart<'a> {
     pub(crate) first_request_at: Option<Instant>,
     /// The entity tag of the file to update, where only the caller knows it.
     pub(crate) known_tag: Option<&'a str>,
+    /// Whether the first mirror has replaced the job's URL: it must have the version of the bytes on disk.
+    pub(crate) replaces_url: bool,
+    /// What the job shares with its handle, if it has one.
+    pub(crate) steering: Option<&'a Arc<JobSteering>>,
 }
 
 /// Downloads the file of one job with a partial file, or into a stream.
@@ -66,9 +71,12 @@ pub(crate) async fn download(
     stop: CancellationToken,
 ) -> Result<DownloadOutcome, GetError> {
     let monitor = engine.monitor(start.first_request_at);
+    let monitor = monitor.with_limit(start.steering.map(|steering| Arc::clone(&steering.limit)));
     let context = JobContext {
         engine,
         job,
+        steering: start.steering.map(|steering| &**steering),
+        replaces_url: start.replaces_url,
         stop: stop.child_token(),
         started: Instant::now(),
         meter: Arc::clone(&monitor.meter),
@@ -118,7 +126,12 @@ impl<'a> DownloadRun<'a> {
     fn new(context: &'a JobContext<'a>, start: DownloadStart<'_>) -> Self {
         let retry = context.options().retry.clone();
         let hosts = &context.engine.host_limits;
-        let mut sources = DownloadSources::new(context.job, retry, start.source, hosts);
+        let first = if start.replaces_url { 1 } else { start.source };
+        let mut sources = DownloadSources::new(context.job, retry, first, hosts);
+        if start.replaces_url {
+            let sources = sources.recovery.sources_mut();
+            sources.drop_source(0, "another URL has replaced it");
+        }
         if let Some(failed) = start.failed_sources {
             sources.drop_failed(failed);
         }
@@ -372,7 +385,7 @@ impl<'a> DownloadRun<'a> {
                 coding: None,
                 ..
             } if self.sources.current().needs_length_first => {
-                let connections = self.context.options().connections.max();
+                let connections = self.context.connections().max();
                 let connections = self.sources.max_connections(connections);
                 Some((0..total.div_ceil(connections as u64), *total))
             }
@@ -572,6 +585,9 @@ impl<'a> DownloadRun<'a> {
 /// Reports the destination of a claimed file, and how many bytes it has.
 async fn report_destination(context: &JobContext<'_>, claim: &PartialClaim, length: Option<u64>) {
     let resumed = claim.partial.resumed.as_ref();
+    if let Some(steering) = context.steering {
+        steering.note_destination(claim.partial.paths.path(), length);
+    }
     context
         .send(TransferEvent::DestinationKnown {
             job: context.job.id,

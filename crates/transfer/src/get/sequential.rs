@@ -423,6 +423,11 @@ impl SequentialDownload {
             };
             totals.fetched += chunk.len() as u64;
             context.meter.add(chunk.len());
+            let paid = context.meter.pay(chunk.len() as u64);
+            context
+                .unless_stopped(paid)
+                .await
+                .map_err(ReadError::Final)?;
             let acceptable = self
                 .stream
                 .acceptable_bytes(self.pipe.received(), chunk.len() as u64);
@@ -442,6 +447,9 @@ impl SequentialDownload {
     fn report_progress(&self, context: &JobContext<'_>) {
         if let Some(follower) = &self.follower {
             follower.advance(self.pipe.written());
+        }
+        if let Some(steering) = context.steering {
+            steering.note_on_disk([0..self.pipe.written()].into_iter().collect());
         }
         // A renderer that is behind will see the next one.
         let _ = context.engine.events.try_send(TransferEvent::Progress {

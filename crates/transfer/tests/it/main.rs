@@ -11,6 +11,7 @@ mod body_channel;
 mod drawn_origins;
 mod drawn_ways;
 mod faulty_disk;
+mod handle;
 mod harness;
 mod hosts;
 mod kernel_link;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
-use haul_transfer::{ConnectionCount, ErrorClass, GetError, VerificationError};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, OriginError};
 
 use crate::harness::{JobCase, content};
 
@@ -140,8 +140,8 @@ async fn a13_an_unknown_content_coding_is_a_network_error_and_leaves_no_files() 
     let (run, _origin) = case.run(resource).await;
     assert!(matches!(
         run.error(),
-        GetError::Verification {
-            error: VerificationError::Decode { .. },
+        GetError::Origin {
+            error: OriginError::UnknownCoding { .. },
             ..
         }
     ));

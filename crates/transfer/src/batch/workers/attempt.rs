@@ -158,6 +158,7 @@ impl<'a> Attempt<'a> {
                     response,
                     first_request_at: self.job.first_attempt_at,
                     known_tag: self.job.stored_tag(),
+                    ..DownloadStart::default()
                 };
                 let stop = pool.stop.clone();
                 download(&pool.engine, &self.job.download, start, stop).await

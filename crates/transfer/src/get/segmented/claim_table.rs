@@ -10,6 +10,7 @@ use haul_plan::{Claim, ClaimId, ClaimRequest, PieceRetry, RangeSet, SegmentPlan,
 use tokio_util::sync::CancellationToken;
 
 use crate::get::download_sources::DownloadSources;
+use crate::get::snapshot::{DownloadSnapshot, RequestSnapshot};
 use crate::get::unsynced_ranges::UnsyncedRanges;
 use crate::journal::SavedRange;
 
@@ -34,6 +35,8 @@ pub(super) struct ClaimTable {
 /// The holder of a claim.
 #[derive(Debug)]
 struct ClaimHolder {
+    /// The number of the worker.
+    worker: usize,
     source: usize,
     /// Stops the worker.
     cancel: CancellationToken,
@@ -78,7 +81,12 @@ impl ClaimTable {
     }
 
     /// The next claim for an idle worker of this source. Cancels a victim that is left with nothing.
-    pub(super) fn claim(&mut self, source: usize, now: Duration) -> Option<HeldClaim> {
+    pub(super) fn claim(
+        &mut self,
+        worker: usize,
+        source: usize,
+        now: Duration,
+    ) -> Option<HeldClaim> {
         if !self.source_set().is_live(source) {
             return None;
         }
@@ -93,24 +101,29 @@ impl ClaimTable {
         {
             victim.cancel.cancel();
         }
-        Some(self.hold(source, claim))
+        Some(self.hold(worker, source, claim))
     }
 
     /// The claim of the job's first response, which was requested before there was a plan.
     pub(super) fn claim_first_response(
         &mut self,
+        worker: usize,
         source: usize,
         range: Range<u64>,
         now: Duration,
     ) -> Option<HeldClaim> {
         let claim = self.plan.claim_first_response(range, now)?;
-        Some(self.hold(source, claim))
+        Some(self.hold(worker, source, claim))
     }
 
-    fn hold(&mut self, source: usize, claim: Claim) -> HeldClaim {
+    fn hold(&mut self, worker: usize, source: usize, claim: Claim) -> HeldClaim {
         let cancel = CancellationToken::new();
         let cancelled = cancel.clone();
-        let holder = ClaimHolder { source, cancel };
+        let holder = ClaimHolder {
+            worker,
+            source,
+            cancel,
+        };
         self.holders.insert(claim.id, holder);
         HeldClaim { claim, cancelled }
     }
@@ -161,6 +174,27 @@ impl ClaimTable {
     pub(super) fn release(&mut self, id: ClaimId) {
         self.holders.remove(&id);
         self.plan.release(id);
+    }
+
+    /// The requests that run, and the bytes of each source, for who watches.
+    pub(super) fn fill_snapshot(&self, snapshot: &mut DownloadSnapshot, now: Duration) {
+        snapshot.length = Some(self.plan.length());
+        snapshot.on_disk = self.plan.done().clone();
+        let requests = self.plan.active_claims(now).filter_map(|active| {
+            let holder = self.holders.get(&active.id)?;
+            Some(RequestSnapshot {
+                connection: holder.worker,
+                source: holder.source,
+                range: active.range,
+                position: active.position,
+                rate: active.rate,
+                address: None,
+                protocol: http::Version::HTTP_11,
+            })
+        });
+        snapshot.requests = requests.collect();
+        snapshot.requests.sort_by_key(|request| request.connection);
+        snapshot.sources = self.sources.snapshot();
     }
 
     /// A worker begins to read a body.
@@ -313,7 +347,7 @@ mod tests {
 
     /// The next claim of a source, written.
     fn write(table: &mut ClaimTable, source: usize) -> Range<u64> {
-        let held = table.claim(source, NOW).unwrap();
+        let held = table.claim(0, source, NOW).unwrap();
         let (id, Range { start, end }) = (held.claim.id, held.claim.range);
         assert_eq!(table.reserve(id, end - start, NOW), end - start);
         table.on_written(id, vec![SavedRange { start, end, crc: 0 }]);
@@ -324,12 +358,15 @@ mod tests {
     #[test]
     fn no_byte_of_a_dropped_source_is_reserved_and_its_claims_are_cancelled() {
         let mut table = table();
-        let (held, other) = (table.claim(0, NOW).unwrap(), table.claim(1, NOW).unwrap());
+        let (held, other) = (
+            table.claim(0, 0, NOW).unwrap(),
+            table.claim(0, 1, NOW).unwrap(),
+        );
         assert_eq!(table.reserve(held.claim.id, 3, NOW), 3);
         table.drop_source(0, "gone");
         assert_eq!(table.reserve(held.claim.id, 3, NOW), 0);
         assert!(held.cancelled.is_cancelled() && !other.cancelled.is_cancelled());
-        assert!(table.claim(0, NOW).is_none());
+        assert!(table.claim(0, 0, NOW).is_none());
         assert_eq!(table.reserve(other.claim.id, 3, NOW), 3);
     }
 
@@ -344,7 +381,7 @@ mod tests {
         };
         let other = 1 - one;
         table.discard(piece.clone());
-        assert_eq!(table.claim(other, NOW).unwrap().claim.range, 20..30);
+        assert_eq!(table.claim(0, other, NOW).unwrap().claim.range, 20..30);
         assert!(table.has_work(other, NOW));
         assert_eq!(
             (write(&mut table, one), write(&mut table, one)),
@@ -365,7 +402,7 @@ mod tests {
             panic!("no source alone");
         };
         table.discard(piece.clone());
-        while let Some(held) = table.claim(1 - one, NOW) {
+        while let Some(held) = table.claim(0, 1 - one, NOW) {
             let Range { start, end } = held.claim.range;
             table.reserve(held.claim.id, end - start, NOW);
             table.on_written(held.claim.id, vec![SavedRange { start, end, crc: 0 }]);

@@ -29,6 +29,7 @@ use crate::get::checkpoint::Checkpointer;
 use crate::get::context::{JobContext, PROGRESS_INTERVAL};
 use crate::get::host_limits::HostPermit;
 use crate::get::piece_verifier::CheckedPiece;
+use crate::get::snapshot::ConnectionReport;
 use crate::get::strategy::RestartReason;
 use crate::warning::TransferWarning;
 
@@ -225,7 +226,8 @@ impl SegmentCoordinator<'_> {
         let now = self.shared.now();
         let mut table = self.shared.table();
         let first = response.and_then(|(response, range)| {
-            Some((response, table.claim_first_response(source, range, now)?))
+            let claim = table.claim_first_response(number, source, range, now)?;
+            Some((response, claim))
         });
         let sources = table.sources.recovery.sources_mut();
         sources.connection_opened(source);
@@ -335,6 +337,17 @@ impl SegmentCoordinator<'_> {
         drop(table);
         if now >= self.control.next_sample_at() {
             self.control.on_sample(sample);
+        }
+        if let Some(steering) = self.context.steering {
+            if let Some(number) = steering.connections() {
+                let most = self.context.options().connections.max();
+                self.control.set_number(number.min(most));
+            }
+            steering.note_control(ConnectionReport {
+                target: self.control.target(),
+                limit: self.control.limit(),
+                round_trip: self.round_trip,
+            });
         }
         if let Some(follower) = &self.follower {
             follower.advance(written.min(self.pieces.verified_prefix()));

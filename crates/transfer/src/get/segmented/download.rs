@@ -85,7 +85,14 @@ pub(in crate::get) async fn download(
         total,
         journal,
     );
+    if let Some(steering) = context.steering {
+        steering.note_segments(&coordinator.shared);
+    }
     let end = coordinator.run(first).await;
+    if let Some(steering) = context.steering {
+        let done = coordinator.shared.table().plan.done().clone();
+        steering.note_on_disk(done);
+    }
     add_totals(totals, &coordinator);
     *sources = std::mem::take(&mut coordinator.shared.table().sources);
     let current = sources.current_number();
@@ -216,7 +223,8 @@ fn coordinator<'a>(
     journal: Option<Journal>,
 ) -> SegmentCoordinator<'a> {
     let options = context.options();
-    let max_connections = sources.max_connections(options.connections.max());
+    let connections = context.connections();
+    let max_connections = sources.max_connections(connections.max());
     let content = SourceContent {
         version: &claim.digests.pinned(&claim.version),
         digests: &claim.digests.announced,
@@ -228,7 +236,7 @@ fn coordinator<'a>(
     let control = ConnectionControl::new(ConnectionControlOptions {
         max: max_connections,
         min: source_set.active_count(),
-        fixed: matches!(options.connections, ConnectionCount::Fixed(_)),
+        fixed: matches!(connections, ConnectionCount::Fixed(_)),
         window: SAMPLE_WINDOW,
     });
     let storage = claim.partial.storage();
@@ -261,6 +269,7 @@ fn coordinator<'a>(
             meter: Arc::clone(&context.meter),
             segments: AtomicU64::new(0),
             worker_bytes: Mutex::default(),
+            peers: Mutex::default(),
         }),
         control,
         follower: start_follower(claim),

@@ -13,3 +13,4 @@ mod state;
 mod worker;
 
 pub(super) use download::{SegmentedStart, download};
+pub(super) use state::SegmentedState;

@@ -2,6 +2,7 @@
 //!
 //! The lock is held for bookkeeping only, never across an await or a system call.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,10 +24,11 @@ use crate::get::download_monitor::BodyMeter;
 use crate::get::download_sources::DownloadSource;
 use crate::get::host_limits::HostLimits;
 use crate::get::request::{check_robots_tag, send};
+use crate::get::snapshot::DownloadSnapshot;
 
 /// The state that all workers of a job read and write.
 #[derive(Debug)]
-pub(super) struct SegmentedState {
+pub(in crate::get) struct SegmentedState {
     pub(super) client: Client,
     pub(super) host_limits: HostLimits,
     /// The user's header fields for the job.
@@ -52,6 +54,8 @@ pub(super) struct SegmentedState {
     pub(super) segments: AtomicU64,
     /// The bytes that each worker's requests brought, by the worker's number.
     pub(super) worker_bytes: Mutex<Vec<u64>>,
+    /// The peers that the workers are connected to, by the worker's number.
+    pub(super) peers: Mutex<Vec<Option<SocketAddr>>>,
 }
 
 impl SegmentedState {
@@ -77,6 +81,27 @@ impl SegmentedState {
     pub(super) fn worker_bytes(&self) -> MutexGuard<'_, Vec<u64>> {
         let bytes = self.worker_bytes.lock();
         bytes.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker has a response from this peer.
+    pub(super) fn note_peer(&self, worker: usize, peer: Option<SocketAddr>) {
+        let mut peers = self.peers();
+        let workers = peers.len().max(worker + 1);
+        peers.resize(workers, None);
+        peers[worker] = peer;
+    }
+
+    fn peers(&self) -> MutexGuard<'_, Vec<Option<SocketAddr>>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the workers are doing, for who watches.
+    pub(in crate::get) fn fill_snapshot(&self, snapshot: &mut DownloadSnapshot) {
+        self.table().fill_snapshot(snapshot, self.now());
+        let peers = self.peers();
+        for request in &mut snapshot.requests {
+            request.address = peers.get(request.connection).copied().flatten();
+        }
     }
 
     /// The plan's time.

@@ -128,7 +128,7 @@ impl SegmentWorker {
             return None;
         }
         let now = shared.now();
-        shared.table().claim(source, now)
+        shared.table().claim(self.number, source, now)
     }
 
     /// Fetches one claim, as far as it stays this worker's, and counts the bytes that arrived. Whatever happens, the claim is released.
@@ -159,6 +159,7 @@ impl SegmentWorker {
                 }
             };
             let now = self.shared.now();
+            self.shared.note_peer(self.number, response.peer);
             self.shared.table().plan.response_started(id, now);
             let body = Body {
                 worker: self,
@@ -207,8 +208,10 @@ impl Body<'_> {
                 Ok(_) => None,
                 Err(error) => Some(error),
             };
+            let received = gathered.bytes();
             let flushed = self.write(&mut gathered, *at)?;
             *at += flushed.written;
+            shared.meter.pay(received).await;
             if let Some(error) = error {
                 return Err(self.broken(error));
             }

@@ -1,0 +1,73 @@
+//! What a download is doing, as a program sees it that watches.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haul_plan::{ConnectionCountLimit, RangeSet};
+use url::Url;
+
+/// A moment of a download.
+#[derive(Debug, Clone)]
+pub struct DownloadSnapshot {
+    /// The URL, which may hold secrets: see [`haul_net::redacted_url`].
+    pub url: Url,
+    /// The final path, once it is known.
+    pub path: Option<PathBuf>,
+    /// The size of the file in bytes, if it is known.
+    pub length: Option<u64>,
+    /// The bytes that are on disk.
+    pub on_disk: RangeSet,
+    /// Whether the download waits for [`DownloadHandle::resume`](crate::DownloadHandle::resume).
+    pub is_paused: bool,
+    /// The download's own limit in bytes a second.
+    pub limit: Option<u64>,
+    /// The requests that run, by connection.
+    pub requests: Vec<RequestSnapshot>,
+    /// The file's sources: its URL, then its mirrors.
+    pub sources: Vec<SourceSnapshot>,
+    /// What the connection control decided last. `None` as long as one response brings the file.
+    pub control: Option<ConnectionReport>,
+}
+
+/// A request that runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestSnapshot {
+    /// The number of its connection, from 0 on.
+    pub connection: usize,
+    /// The number of its source.
+    pub source: usize,
+    /// The bytes that it is to bring.
+    pub range: Range<u64>,
+    /// Bytes before this are on disk.
+    pub position: u64,
+    /// Bytes a second lately; `None` before the response.
+    pub rate: Option<f64>,
+    /// The address of the peer: the origin's or a proxy's.
+    pub address: Option<SocketAddr>,
+    /// The protocol. Segments have a connection each, so it is HTTP/1.1.
+    pub protocol: http::Version,
+}
+
+/// A source of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceSnapshot {
+    /// Its URL.
+    pub url: Url,
+    /// Bytes that it sent in this run.
+    pub bytes: u64,
+    /// Why it is not used any more.
+    pub dropped: Option<String>,
+}
+
+/// What the connection control decided, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionReport {
+    /// Connections that should be open.
+    pub target: usize,
+    /// Why there are no more.
+    pub limit: ConnectionCountLimit,
+    /// The round trip that the first response showed.
+    pub round_trip: Option<Duration>,
+}
