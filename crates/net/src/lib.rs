@@ -20,6 +20,9 @@ mod connector;
 mod credential_scope;
 mod error;
 mod exchange_error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http1;
 mod http2;
 mod proxy;

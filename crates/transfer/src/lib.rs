@@ -17,6 +17,9 @@ pub mod disk;
 mod error;
 mod event;
 mod folder_walk;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod get;
 pub mod journal;
 pub mod list;

@@ -16,6 +16,9 @@ mod active_connections;
 mod config;
 mod connection_log;
 mod engine;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http_listener;
 mod log_record;
 mod metrics;

@@ -228,6 +228,14 @@ fn is_refusal(status: StatusCode) -> bool {
     status.is_client_error() && !matches!(status.as_u16(), 408 | 425 | 429)
 }
 
+/// For fuzz targets: the status of a response to CONNECT, whether the connection can carry another request, and the reason.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn parse_connect_response(head: &[u8]) -> Option<(StatusCode, bool, Option<String>)> {
+    let head = parse_head(head)?;
+    let reason = head.reason.map(|ProxyReason(reason)| reason);
+    Some((head.status, head.is_reusable, reason))
+}
+
 /// Reads bytes, not text: a realm may be in any charset.
 fn parse_head(head: &[u8]) -> Option<ProxyResponseHead> {
     let mut lines = head.split(|byte| *byte == b'\n');

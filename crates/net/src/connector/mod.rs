@@ -34,6 +34,8 @@ use crate::transport::{TcpTransport, TransportStream, handshake_round_trip};
 pub use config::{ConnectorConfig, PinnedAddress, ResolverChoice};
 use dns::DnsResolver;
 use proxy_chain::ChainProgress;
+#[cfg(feature = "fuzzing")]
+pub(crate) use {http_proxy::parse_connect_response, socks5::handshake_succeeds};
 
 /// A stream that was made, and how long its steps took.
 #[derive(Debug)]

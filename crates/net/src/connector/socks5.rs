@@ -6,7 +6,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use url::Url;
 
 use crate::error::proxy_refusal::socks_reply_error;
@@ -58,8 +58,18 @@ impl From<io::Error> for SocksHandshakeError {
     }
 }
 
+/// For fuzz targets: whether the proxy connects to a target.
+#[cfg(feature = "fuzzing")]
+pub(crate) async fn handshake_succeeds(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
+    target: &Target,
+    proxy: &Proxy,
+) -> bool {
+    handshake(stream, target, proxy).await.is_ok()
+}
+
 async fn handshake(
-    stream: &mut TransportStream,
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
     target: &Target,
     proxy: &Proxy,
 ) -> Result<(), SocksHandshakeError> {
@@ -92,7 +102,10 @@ async fn handshake(
     connect(stream, target).await
 }
 
-async fn connect(stream: &mut TransportStream, target: &Target) -> Result<(), SocksHandshakeError> {
+async fn connect(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
+    target: &Target,
+) -> Result<(), SocksHandshakeError> {
     let mut request = vec![VERSION, 1, 0];
     let host = without_zone(&target.host);
     match host.parse() {

@@ -18,3 +18,5 @@ pub(crate) use connection::Http1Connection;
 pub(crate) use error::Http1Error;
 pub(crate) use pool::{ConnectionPool, MAX_IDLE_TIME};
 pub(crate) use response_head::end_of_head;
+#[cfg(feature = "fuzzing")]
+pub(crate) use response_head::take_response_head;

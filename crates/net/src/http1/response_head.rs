@@ -19,7 +19,7 @@ const MAX_FIELDS: usize = 100;
 ///
 /// # Errors
 /// The bytes are no head, or it exceeds a limit.
-pub(super) fn take_response_head(buffer: &mut BytesMut) -> Result<Option<Parts>, Http1Error> {
+pub(crate) fn take_response_head(buffer: &mut BytesMut) -> Result<Option<Parts>, Http1Error> {
     let Some(length) = end_of_head(buffer) else {
         return match buffer.len() {
             MAX_HEAD_BYTES.. => Err(Http1Error::HeadTooLong),

@@ -26,6 +26,8 @@ pub use file::Journal;
 pub use record::{
     DiscardedRange, JournalEvidence, JournalHeader, JournalRecord, SavedRange, UnresumableRecord,
 };
+#[cfg(feature = "fuzzing")]
+pub(crate) use resume::read_journal;
 pub(crate) use resume::{
     ResumableDownload, SavedRangesCheck, UnusableJournal, is_journal, load_journal,
 };

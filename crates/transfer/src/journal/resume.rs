@@ -81,7 +81,14 @@ pub(crate) fn load_journal(
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    let mut reader = BufReader::new(file);
+    read_journal(BufReader::new(file), url)
+}
+
+/// The same, of an open journal.
+pub(crate) fn read_journal(
+    mut reader: impl BufRead,
+    url: &Url,
+) -> Result<Option<ResumableDownload>, UnusableJournal> {
     let (mut header, mut length) = match next_record(&mut reader)? {
         Some((JournalRecord::Header(header), length)) => (header, length),
         Some((JournalRecord::Mark(_), _)) => return Ok(None),

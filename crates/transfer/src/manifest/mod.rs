@@ -17,12 +17,16 @@
 
 mod csv;
 mod format;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod index;
 mod previous_runs;
 mod row;
 mod scan;
 mod writer;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use fuzzing::{encode_manifest, read_manifest};
 pub use previous_runs::{ManifestWarning, PreviousRuns};
 pub use row::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
 pub use writer::{Manifest, ManifestError};

@@ -110,6 +110,45 @@ impl UploadRecord {
     }
 }
 
+impl EarlierUpload {
+    /// Reads the lines of a journal.
+    fn read(mut lines: impl io::BufRead) -> io::Result<Option<Self>> {
+        let Some(record) = read_line::<UploadRecord>(&mut lines)? else {
+            return Ok(None);
+        };
+        let mut parts = Vec::new();
+        while parts.len() < MAX_ROWS
+            && let Some(row) = read_line::<PartRecord>(&mut lines)?
+        {
+            parts.push(KnownPart {
+                number: row.part,
+                size: row.size,
+                etag: row.etag,
+                crc64nvme: Some(row.crc64nvme),
+                wanted: row.wanted.and_then(|text| text.parse().ok()),
+            });
+        }
+        Ok(Some(Self { record, parts }))
+    }
+}
+
+/// For fuzz targets: the size of a file and of its parts, and the parts that the store has, by the lines of a journal.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_upload_journal(lines: &[u8]) -> Option<(u64, u64, Vec<KnownPart>)> {
+    let earlier = EarlierUpload::read(lines).ok()??;
+    Some((
+        earlier.record.size,
+        earlier.record.part_bytes,
+        earlier.parts,
+    ))
+}
+
+/// For fuzz targets: the line of a part.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn upload_journal_line(part: &KnownPart) -> Vec<u8> {
+    line(&part_record(part)).unwrap_or_default()
+}
+
 impl UploadJournal {
     /// Opens or creates the journal of a file and an object, named by its store; `None` if another process has it.
     pub(super) fn open(directory: &Path, file: &Path, object: &str) -> io::Result<Option<Self>> {
@@ -144,23 +183,7 @@ impl UploadJournal {
     /// What an earlier run left, if it can be read.
     pub(super) fn read(&mut self) -> io::Result<Option<EarlierUpload>> {
         self.file.rewind()?;
-        let mut lines = BufReader::new(&self.file);
-        let Some(record) = read_line::<UploadRecord>(&mut lines)? else {
-            return Ok(None);
-        };
-        let mut parts = Vec::new();
-        while parts.len() < MAX_ROWS
-            && let Some(row) = read_line::<PartRecord>(&mut lines)?
-        {
-            parts.push(KnownPart {
-                number: row.part,
-                size: row.size,
-                etag: row.etag,
-                crc64nvme: Some(row.crc64nvme),
-                wanted: row.wanted.and_then(|text| text.parse().ok()),
-            });
-        }
-        Ok(Some(EarlierUpload { record, parts }))
+        EarlierUpload::read(BufReader::new(&self.file))
     }
 
     /// Begins anew with this upload, and with parts that count.

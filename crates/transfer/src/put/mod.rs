@@ -28,6 +28,8 @@ mod stream;
 
 pub use engine::UploadEngine;
 pub use error::PutError;
+#[cfg(feature = "fuzzing")]
+pub(crate) use journal::{read_upload_journal, upload_journal_line};
 pub use options::{
     PutOptions, SourceObject, UnusableNameError, UploadInput, UploadJob, UploadOutcome,
     UploadTarget,

@@ -46,6 +46,8 @@ use error_response::{bad_request, broken_body, unreached};
 use forward::ForwardedResponse;
 use io::ClientIo;
 use request::ForwardRequest;
+#[cfg(feature = "fuzzing")]
+pub(crate) use request::forwarded_request;
 use response_body::{ProxyResponseBody, UpstreamBody};
 use upstream_connection::HttpUpstream;
 

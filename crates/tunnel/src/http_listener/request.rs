@@ -153,6 +153,16 @@ impl ForwardRequest {
     }
 }
 
+/// For fuzz targets: where a client's request goes, and its head as the origin and as a proxy get it.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn forwarded_request(
+    head: request::Parts,
+) -> Result<(Target, Request<()>, Request<()>), StatusCode> {
+    let request = ForwardRequest::new(head).map_err(|(status, _)| status)?;
+    let target = request.target().clone();
+    Ok((target, request.for_origin(()), request.for_proxy(None, ())))
+}
+
 /// The target of an `http` URL, and its host and port as the Host field has them.
 fn host(uri: &Uri) -> Option<(Target, String)> {
     let authority = uri

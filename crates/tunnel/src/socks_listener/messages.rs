@@ -100,6 +100,24 @@ pub(super) fn parse_request(bytes: &[u8]) -> Result<SocksMessage<Target>, SocksM
     Ok(SocksMessage::Whole(target, 4 + end + 2))
 }
 
+/// For fuzz targets: the length of the greeting at the beginning of these bytes.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn greeting_length(bytes: &[u8]) -> Option<usize> {
+    match parse_greeting(bytes) {
+        Ok(SocksMessage::Whole((), length)) => Some(length),
+        _ => None,
+    }
+}
+
+/// For fuzz targets: the target of the request at the beginning of these bytes, and the request's length.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn request_target(bytes: &[u8]) -> Option<(Target, usize)> {
+    match parse_request(bytes) {
+        Ok(SocksMessage::Whole(target, length)) => Some((target, length)),
+        _ => None,
+    }
+}
+
 fn host(address: &[u8], kind: u8) -> Option<String> {
     Some(match kind {
         1 => Ipv4Addr::from(<[u8; 4]>::try_from(address).ok()?).to_string(),

@@ -11,6 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::relay::{RelayStream, send_and_linger};
 use crate::upstream::UpstreamConnectError;
 use messages::{SocksMessage, SocksMessageError, SocksReply};
+#[cfg(feature = "fuzzing")]
+pub(crate) use messages::{greeting_length, request_target};
 
 /// Both messages at their longest, and room for what a client may send behind them.
 const BUFFER: usize = 2048;
