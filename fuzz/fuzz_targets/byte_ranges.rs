@@ -1,0 +1,5 @@
+//! The target `byte_ranges` under libFuzzer.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| haul_fuzz::run("byte_ranges", data));

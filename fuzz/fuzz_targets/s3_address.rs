@@ -1,0 +1,5 @@
+//! The target `s3_address` under libFuzzer.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| haul_fuzz::run("s3_address", data));
