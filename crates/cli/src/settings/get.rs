@@ -149,7 +149,7 @@ fn parse_glob(text: &str) -> Result<JobSource, SettingError> {
             .with_hint("-g/--globoff turns brackets and braces off")
     };
     let glob = Glob::parse(text).map_err(to_error)?;
-    let first = glob.nth(0).map_or_else(String::new, |item| item.url);
+    let first = glob.nth(0).unwrap_or_default();
     let first = parse_url(&first)?;
     Ok(match glob.len() {
         1 => JobSource::Url(first),
