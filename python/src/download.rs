@@ -45,16 +45,10 @@ impl DownloadArguments {
         }
         let mirrors = self.mirrors.iter().map(|mirror| parse_url(mirror));
         Ok(DownloadJob {
-            id,
-            url,
-            output,
             checksums: parse_all::<Checksum>("checksum", &self.checksum)?,
             mirrors: mirrors.collect::<Result<_, _>>()?,
-            credential_urls: None,
-            piece_digests: None,
-            expected_size: None,
-            replaces_file: false,
             headers,
+            ..DownloadJob::new(id, url, output)
         })
     }
 }
