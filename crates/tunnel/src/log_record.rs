@@ -123,23 +123,6 @@ pub enum TunnelLogFormat {
     Json,
 }
 
-/// A text that names no format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("unknown log format: text or json")]
-pub struct TunnelLogFormatError;
-
-impl std::str::FromStr for TunnelLogFormat {
-    type Err = TunnelLogFormatError;
-
-    fn from_str(text: &str) -> Result<Self, TunnelLogFormatError> {
-        match text {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err(TunnelLogFormatError),
-        }
-    }
-}
-
 impl TunnelLogFormat {
     /// Appends one line, whatever peers have sent.
     pub(crate) fn render(self, record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
