@@ -37,7 +37,6 @@ class File:
 
     def __new__(
         cls,
-        *,
         path: str | os.PathLike[str],
         url: str,
         bytes: int,
@@ -81,7 +80,7 @@ class Upload:
     """A file that was uploaded."""
 
     def __new__(
-        cls, *, url: str, bytes: int, resumed: int, seconds: float, etag: str, version_id: str | None, parts: int
+        cls, url: str, bytes: int, resumed: int, seconds: float, etag: str, version_id: str | None, parts: int
     ) -> Upload: ...
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
     @property
@@ -105,7 +104,6 @@ class Row:
 
     def __new__(
         cls,
-        *,
         index: int | None,
         url: str,
         path: str | None,

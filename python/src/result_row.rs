@@ -1,4 +1,8 @@
 //! The result of a row of a batch, as Python gets it.
+#![expect(
+    clippy::too_many_arguments,
+    reason = "PyO3 makes constructors of all fields"
+)]
 
 use haul_transfer::manifest::ManifestRow;
 use pyo3::prelude::*;
@@ -6,8 +10,8 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::operation::{NewArguments, new_arguments};
 
-/// The result of a row.
-#[pyclass(frozen, get_all, name = "Row", module = "haul")]
+/// The result of a row. Its constructor is for pickle.
+#[pyclass(frozen, get_all, new = "from_fields", name = "Row", module = "haul")]
 pub(crate) struct ResultRow {
     index: Option<u64>,
     url: String,
@@ -29,47 +33,6 @@ pub(crate) struct ResultRow {
 
 #[pymethods]
 impl ResultRow {
-    #[new]
-    #[pyo3(signature = (*, index, url, path, state, status, bytes, checksum, etag, attempts, ms, error_class, error, shard, offset, body, value))]
-    #[expect(clippy::too_many_arguments, reason = "its fields, for pickle")]
-    fn new(
-        index: Option<u64>,
-        url: String,
-        path: Option<String>,
-        state: String,
-        status: Option<u16>,
-        bytes: u64,
-        checksum: Option<String>,
-        etag: Option<String>,
-        attempts: u32,
-        ms: u64,
-        error_class: Option<String>,
-        error: Option<String>,
-        shard: Option<String>,
-        offset: Option<u64>,
-        body: Option<Py<PyBytes>>,
-        value: Option<Py<PyAny>>,
-    ) -> Self {
-        Self {
-            index,
-            url,
-            path,
-            state,
-            status,
-            bytes,
-            checksum,
-            etag,
-            attempts,
-            ms,
-            error_class,
-            error,
-            shard,
-            offset,
-            body,
-            value,
-        }
-    }
-
     fn __getnewargs_ex__<'py>(slf: &Bound<'py, Self>) -> PyResult<NewArguments<'py>> {
         let (none, fields) = new_arguments(slf, &["body", "value"])?;
         fields.update(slf.get().as_dict(slf.py())?.as_mapping())?;

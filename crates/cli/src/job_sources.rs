@@ -303,7 +303,7 @@ impl Iterator for JobSources {
                 Some(OpenJobSource::Glob(glob, first, number)) => {
                     *number += 1;
                     glob.nth(*number - 1)
-                        .map(|item| glob_member(&item.url, first, *number))
+                        .map(|url| glob_member(&url, first, *number))
                 }
                 Some(OpenJobSource::List(list, name)) => {
                     let item = list.next();

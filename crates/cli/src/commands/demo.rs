@@ -102,20 +102,13 @@ async fn download(
     let Ok(url) = Url::parse(&url) else {
         unreachable!("an origin's own URL: {url}")
     };
+    let output = JobOutput::File(directory.join(demo_download.file));
     let job = DownloadJob {
-        id: 0,
-        url,
-        output: JobOutput::File(directory.join(demo_download.file)),
         checksums: vec![Checksum {
             algorithm: DigestAlgorithm::Sha256,
             digest: None,
         }],
-        mirrors: Vec::new(),
-        piece_digests: None,
-        credential_urls: None,
-        expected_size: None,
-        replaces_file: false,
-        headers: Default::default(),
+        ..DownloadJob::new(0, url, output)
     };
     let options = GetOptions {
         connections: demo_download.connections,

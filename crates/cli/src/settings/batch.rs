@@ -16,7 +16,7 @@ use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, List
 
 use super::SettingError;
 use super::credentials::complete_passwords;
-use crate::args::{BatchArgs, ChecksumArg, GetArgs, LayoutKind, ListFormatArg, OnErrorArg};
+use crate::args::{BatchArgs, ChecksumArg, GetArgs, LayoutKind, OnErrorArg};
 use crate::job_sources::{JobSource, JobSources};
 use crate::{message, sys};
 
@@ -100,7 +100,7 @@ pub(super) fn open_lists(args: &BatchArgs) -> Result<Vec<JobSource>, SettingErro
         let error = SettingError::new("-i - is given twice");
         return Err(error.with_hint("standard input can be read once"));
     }
-    let format = args.input_format.map(list_format);
+    let format = args.input_format;
     let open = |path: &std::path::PathBuf| open_list(path, format);
     args.input.iter().map(open).collect()
 }
@@ -158,17 +158,6 @@ fn document_source(
         None => SettingError::new(format!("-i: {name} contains no http or https URL"))
             .with_hint("haul downloads http:// and https:// URLs"),
     })
-}
-
-fn list_format(format: ListFormatArg) -> ListFormat {
-    match format {
-        ListFormatArg::Plain => ListFormat::Plain,
-        ListFormatArg::Aria2 => ListFormat::Aria2,
-        ListFormatArg::Csv => ListFormat::Csv,
-        ListFormatArg::Tsv => ListFormat::Tsv,
-        ListFormatArg::Jsonl => ListFormat::JsonLines,
-        ListFormatArg::Metalink => ListFormat::Metalink,
-    }
 }
 
 /// A batch of these sources.

@@ -66,6 +66,6 @@ pub use rules::{
     TokenRule, ZeroizedSecret,
 };
 pub use signed_url::{
-    EXPIRES_PARAMETER, SIGNATURE_PARAMETER, SignError, SignableMethod, SignableMethodError,
-    SigningKey, SigningKeyError, redact_signature, sign_url,
+    EXPIRES_PARAMETER, SIGNATURE_PARAMETER, SignError, SignableMethod, SigningKey, SigningKeyError,
+    redact_signature, sign_url,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haul_digest::{Crc32, Crc32c, Crc64Nvme, DigestSet, hex};
-use haul_plan::DigestAlgorithm;
+use haul_plan::{DigestAlgorithm, decode_hex};
 use http::HeaderMap;
 
 use super::xml::CompletedPart;
@@ -124,7 +124,7 @@ pub fn completed_attributes(
 ) -> ObjectAttributes {
     let md5 = parts
         .iter()
-        .flat_map(|part| from_hex(&part.etag))
+        .flat_map(|part| decode_hex(&part.etag).unwrap_or_default())
         .collect::<Vec<u8>>();
     let etag = digest_of(DigestAlgorithm::Md5, &md5);
     let part = |part: &StoredPart| ObjectPart {
@@ -200,13 +200,6 @@ fn digest_of(algorithm: DigestAlgorithm, bytes: &[u8]) -> Vec<u8> {
         .finish()
         .pop()
         .map(|computed| computed.digest.to_vec())
-        .unwrap_or_default()
-}
-
-fn from_hex(text: &str) -> Vec<u8> {
-    let checksum = format!("md5:{text}").parse::<haul_plan::Checksum>().ok();
-    checksum
-        .and_then(|checksum| checksum.digest)
         .unwrap_or_default()
 }
 

@@ -257,12 +257,6 @@ impl S3Keys {
         Ok(Self(keys.collect()))
     }
 
-    /// Whether no key is configured.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The key of an access key ID.
     #[must_use]
     pub fn find(&self, access_key: &str) -> Option<&S3AccessKey> {

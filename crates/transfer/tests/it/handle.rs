@@ -29,18 +29,8 @@ impl SteeredJob {
         let (sender, mut receiver) = mpsc::channel(64);
         let client = Client::new(case.client.clone()).unwrap();
         let engine = TransferEngine::new(client, case.options.clone(), sender);
-        let job = DownloadJob {
-            id: 7,
-            url: url.parse().unwrap(),
-            output: JobOutput::File(case.path()),
-            checksums: Vec::new(),
-            mirrors: Vec::new(),
-            credential_urls: None,
-            piece_digests: None,
-            expected_size: None,
-            replaces_file: false,
-            headers: Default::default(),
-        };
+        let output = JobOutput::File(case.path());
+        let job = DownloadJob::new(7, url.parse().unwrap(), output);
         let (handle, download) = engine.start(job, CancellationToken::new());
         prepare(&handle);
         let mut tasks = JoinSet::new();

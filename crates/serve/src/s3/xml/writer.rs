@@ -105,23 +105,6 @@ impl XmlDocument {
         self.text(name, &encoding.encode(key));
     }
 
-    /// Bytes written so far.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.text.len()
-    }
-
-    /// Never: the declaration is always there.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.text.is_empty()
-    }
-
-    /// The text written since the last call, for a response that is sent while it is written.
-    pub fn take(&mut self) -> String {
-        std::mem::take(&mut self.text)
-    }
-
     /// The document, with all its elements closed.
     #[must_use]
     pub fn finish(mut self) -> String {
