@@ -28,7 +28,7 @@ fn words(remedy: &Remedy) -> Option<Cow<'_, str>> {
         Remedy::LogInToProxy => {
             "give the proxy's credentials in proxy=\"http://user:password@host:port\""
         }
-        Remedy::ChangeProxy => "use another with proxy=URL, or none with proxy=\"\"",
+        Remedy::ChangeProxy => "use another proxy with proxy=URL, or none with proxy=\"\"",
         Remedy::BypassProxy => "proxy=\"\" bypasses the proxy",
         Remedy::UseProxy => "is a proxy needed (proxy=URL)?",
         Remedy::TrustAuthority(TlsEndpoint::Target) => {
@@ -43,7 +43,7 @@ fn words(remedy: &Remedy) -> Option<Cow<'_, str>> {
         Remedy::UseSeveralConnections => "connections=N uses several all the same",
         Remedy::AllowOpenFiles => "too many open files: raise the limit with ulimit -n N",
         Remedy::IgnoreRobotsTag => "robots_tag=\"ignore\" downloads it all the same",
-        Remedy::Replace => "overwrite=True replaces it",
+        Remedy::Replace => "overwrite=True replaces the file",
         Remedy::Rename => "or choose another path",
         Remedy::WriteToFile => "get writes to a file",
         Remedy::WriteElsewhere => "choose a path or dir that you may write to",
