@@ -18,7 +18,7 @@ mod tunnel;
 use haul_net::{AddressFamily, PinnedAddress};
 
 use crate::args::{AddressArgs, ResolveArg};
-pub(crate) use batch::{BatchWorkload, archive_destination, dispatcher_options};
+pub(crate) use batch::{BatchWorkload, archive_destination};
 pub(crate) use connection::{add_login, connection_config, download_limits, retry_options};
 pub(crate) use credentials::complete_passwords;
 pub(crate) use error::SettingError;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use haul_net::ClientConfig;
 use haul_plan::{Checksum, KeyFilter};
 use haul_s3::S3Address;
-use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchSummary};
+use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchOutputs, BatchSummary};
 use haul_transfer::bucket::{BucketError, ObjectLister};
 use haul_transfer::manifest::ManifestRow;
 use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
@@ -17,7 +17,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::objects::report as report_bucket_error;
-use super::outputs::BatchOutputs;
 use super::run_loop::{RenderContext, RunEnd, RunLoop, StartError, TaskSet};
 use crate::args::{GetArgs, UrlArg};
 use crate::exit::ExitReason;
@@ -132,7 +131,8 @@ fn cut_off_lines(args: &GetArgs, summary: &BatchSummary) -> Vec<String> {
 
 fn print_warnings(args: &GetArgs, renderer: &mut dyn Renderer, now: Duration, warnings: &[String]) {
     if !args.messages.quiet {
-        warnings.iter().for_each(|text| renderer.warn(now, text));
+        let warnings = warnings.iter().map(|text| message::sanitize(text));
+        warnings.for_each(|text| renderer.warn(now, &text));
     }
 }
 

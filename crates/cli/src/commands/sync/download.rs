@@ -5,7 +5,7 @@ use std::time::Duration;
 use haul_plan::path_of_key;
 use haul_plan::sync::ListedVersion;
 use haul_s3::S3Address;
-use haul_transfer::batch::{Batch, BatchOptions, BatchOutput, BatchSummary};
+use haul_transfer::batch::{Batch, BatchOptions, BatchOutput, BatchSummary, dispatcher_options};
 use haul_transfer::list::{BadLine, BadLineProblem, ListEntry};
 use haul_transfer::{ExistingFilePolicy, GetOptions, TransferEvent};
 use tokio::sync::mpsc;
@@ -18,7 +18,6 @@ use super::comparison::FoundCopy;
 use crate::args::MessageArgs;
 use crate::exit::{ExitReason, ExitTally};
 use crate::progress::{ProgressOptions, ProgressScope, Renderer, new_renderer};
-use crate::settings::dispatcher_options;
 use crate::{message, output, report};
 
 /// A batch to run.
