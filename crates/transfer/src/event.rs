@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use crate::batch::BatchSnapshot;
+use crate::bucket::{DeletedFiles, DeletionFailure};
 use crate::manifest::ManifestRow;
 
 /// The sender of the channel. The channel is bounded: a renderer that blocks delays the rare events and costs no memory.
@@ -116,6 +117,10 @@ pub enum TransferEvent {
     BatchRow(Box<ManifestRow>),
     /// The state of a running batch, ten times a second.
     BatchProgress(Box<BatchSnapshot>),
+    /// Files or objects were deleted.
+    Deleted(Box<DeletedFiles>),
+    /// A file or an object was not deleted.
+    DeletionFailed(Box<DeletionFailure>),
     /// The job ended without its file.
     Failed {
         /// The job.
@@ -126,11 +131,14 @@ pub enum TransferEvent {
 }
 
 impl TransferEvent {
-    /// The job of the event; `None` if it is about a batch.
+    /// The job of the event; `None` if it is about no job, or about many.
     #[must_use]
     pub fn job(&self) -> Option<u64> {
         Some(match self {
-            Self::BatchRow(_) | Self::BatchProgress(_) => return None,
+            Self::BatchRow(_)
+            | Self::BatchProgress(_)
+            | Self::Deleted(_)
+            | Self::DeletionFailed(_) => return None,
             Self::Started { job, .. }
             | Self::DestinationKnown { job, .. }
             | Self::Progress { job, .. }

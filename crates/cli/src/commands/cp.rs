@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use haul_plan::{KeyFilter, KeyPattern};
 use haul_s3::{ListedObject, S3Address};
-use haul_transfer::bucket::{BucketError, ObjectLister, retrying};
+use haul_transfer::bucket::{BucketError, ObjectLister, StoreSession, retrying};
 use haul_transfer::put::{SourceObject, UploadInput, UploadJob};
 use http::HeaderMap;
 use tokio::runtime::Handle;
 
-use super::objects::{StoreSession, exit_reason, hint, report};
+use super::objects::{bucket_hint, report};
 use super::run_loop::{RunLoop, new_runtime};
 use super::uploads::{
     BadInput, FoundUpload, UploadJobSource, UploadRun, UploadSettings, connect, dry_run,
@@ -319,13 +319,9 @@ impl Iterator for CopyJobs {
 
 /// Why a source cannot be read.
 fn bad_source(error: &BucketError) -> BadInput {
-    let (exit, hint) = match error {
-        BucketError::Interrupted => (ExitReason::Interrupted, None),
-        BucketError::Store(error) => (exit_reason(error), hint(error)),
-    };
     BadInput {
-        exit,
-        hint,
+        exit: ExitReason::from_class(error.class()),
+        hint: bucket_hint(error),
         ..BadInput::new(message::chain_text(error))
     }
 }

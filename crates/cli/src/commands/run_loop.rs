@@ -184,6 +184,29 @@ pub(super) fn stop_on_signals(stop: CancellationToken) -> Result<JoinSet<()>, St
     Ok(task)
 }
 
+/// Runs an engine that has no progress to show. `on_event` handles its events; when that fails, the engine is dropped.
+///
+/// # Errors
+/// Those of `on_event`.
+pub(super) async fn with_events<F: Future>(
+    engine: impl FnOnce(TransferEventSender) -> F,
+    mut on_event: impl FnMut(TransferEvent) -> Result<(), ExitReason>,
+) -> Result<F::Output, ExitReason> {
+    let (sender, mut events) = mpsc::channel(EVENT_QUEUE);
+    let mut engine = Box::pin(engine(sender));
+    let output = loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.recv() => on_event(event)?,
+            output = &mut engine => break output,
+        }
+    };
+    while let Some(event) = events.recv().await {
+        on_event(event)?;
+    }
+    Ok(output)
+}
+
 enum RunEvent<E> {
     Signal(StopSignal),
     /// An event of a task; `None` when there are no more.

@@ -17,8 +17,8 @@ use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, List
 use super::SettingError;
 use super::credentials::complete_passwords;
 use crate::args::{BatchArgs, ChecksumArg, GetArgs, LayoutKind, ListFormatArg, OnErrorArg};
-use crate::job_sources::{JobSource, JobSources};
 use crate::{message, sys};
+use haul_transfer::{JobSource, JobSources};
 
 /// More URLs than this are a batch. These all run at once, with a line each: that hides the round trips of small files; large ones share
 /// the connections to their origin anyway.

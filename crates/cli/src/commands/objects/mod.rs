@@ -10,10 +10,9 @@ mod rm;
 use std::future::Future;
 use std::process::ExitCode;
 
-use haul_plan::RetryOptions;
-use haul_s3::{S3Client, S3Error, S3ErrorKind};
+use haul_s3::{S3Error, S3ErrorKind};
 use haul_transfer::TransferTimeLimit;
-use haul_transfer::bucket::BucketError;
+use haul_transfer::bucket::{BucketError, StoreSession};
 use tokio_util::sync::CancellationToken;
 
 use super::run_loop::{new_runtime, stop_on_signals};
@@ -21,16 +20,7 @@ use crate::args::{ConnectionArgs, LsArgs, PresignArgs, RmArgs, S3Args};
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
 use crate::settings::{connection_config, retry_options, s3_config};
-
-pub(crate) use deletion::{Deletion, DeletionOutput};
-
-/// A store, and how requests to it are retried and stopped.
-#[derive(Debug, Clone)]
-pub(crate) struct StoreSession {
-    pub(super) client: S3Client,
-    pub(super) retry: RetryOptions,
-    pub(super) stop: CancellationToken,
-}
+pub(crate) use deletion::DeletionOutput;
 
 /// Lists buckets or objects.
 pub(crate) fn ls(args: &LsArgs) -> ExitCode {
@@ -106,24 +96,15 @@ pub(super) fn run<F: Future<Output = Result<ExitReason, ExitReason>>>(
 
 /// Reports why a command could not go on.
 pub(super) fn report(error: &BucketError, outputs: JsonOutputs) -> ExitReason {
-    match error {
-        BucketError::Interrupted => {
-            outputs.report_failure(ExitReason::Interrupted, "interrupted", None)
-        }
-        BucketError::Store(error) => {
-            let exit = exit_reason(error);
-            outputs.report_failure(exit, &message::chain_text(error), hint(error))
-        }
-    }
+    let exit = ExitReason::from_class(error.class());
+    outputs.report_failure(exit, &message::chain_text(error), bucket_hint(error))
 }
 
-pub(super) fn exit_reason(error: &S3Error) -> ExitReason {
-    match &error.kind {
-        S3ErrorKind::Address(_) => ExitReason::Usage,
-        S3ErrorKind::Network(error) if *error.kind() == haul_net::Kind::InvalidRequest => {
-            ExitReason::Usage
-        }
-        _ => ExitReason::Network,
+/// What the user can do about an operation on a bucket that ended.
+pub(super) fn bucket_hint(error: &BucketError) -> Option<&'static str> {
+    match error {
+        BucketError::Interrupted => None,
+        BucketError::Store(error) => hint(error),
     }
 }
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use haul_s3::{MultipartUpload, S3Address};
-use haul_transfer::bucket::retrying;
+use haul_transfer::bucket::StoreSession;
 use haul_transfer::manifest::Manifest;
 use haul_transfer::put::{PutOptions, UploadEngine, UploadInput};
 
 use self::jobs::PutJobs;
-use super::objects::{StoreSession, report};
+use super::objects::report;
 use super::run_loop::{RunLoop, new_runtime};
 use super::uploads::{
     BadInput, UploadJobSource, UploadRun, UploadSettings, connect, dry_run, error_hint,
@@ -246,9 +246,7 @@ async fn abort_all(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, E
         outputs.report_failure(ExitReason::Usage, &error.to_string(), None)
     })?;
     let session = connect(settings(args), outputs).await?;
-    let uploads = retrying(&session.retry, &session.stop, || {
-        session.client.list_multipart_uploads(&address)
-    });
+    let uploads = session.request(|| session.client.list_multipart_uploads(&address));
     let uploads = uploads.await.map_err(|error| report(&error, outputs))?;
     let engine = silent_engine(args, &session);
     for upload in uploads {

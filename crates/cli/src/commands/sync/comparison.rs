@@ -8,13 +8,13 @@ use haul_plan::path_of_key;
 use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncOptions};
 use haul_s3::S3Address;
 use haul_transfer::FolderProblem;
-use haul_transfer::bucket::BucketError;
+use haul_transfer::bucket::{BucketError, StoreSession};
 use haul_transfer::sync::{ContentError, DeletionList, file_has_content, object_digests};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
-use super::super::objects::{StoreSession, exit_reason, hint};
+use super::super::objects::bucket_hint;
 use super::super::uploads::{BadInput, FOLLOW_LINKS_HINT, folder_problem};
 use super::place::{SyncEntries, SyncPlace};
 use crate::exit::ExitReason;
@@ -253,13 +253,9 @@ fn folded_name(name: &str) -> BadInput {
 fn list_error(error: &haul_plan::sync::SyncMergeError<BucketError>) -> BadInput {
     use haul_plan::sync::SyncMergeError;
     match error {
-        SyncMergeError::List(BucketError::Interrupted) => BadInput {
-            exit: ExitReason::Interrupted,
-            ..BadInput::new("interrupted")
-        },
-        SyncMergeError::List(BucketError::Store(error)) => BadInput {
-            exit: exit_reason(error),
-            hint: hint(error),
+        SyncMergeError::List(error) => BadInput {
+            exit: ExitReason::from_class(error.class()),
+            hint: bucket_hint(error),
             ..BadInput::new(message::chain_text(error))
         },
         SyncMergeError::Disordered { .. } => BadInput {
@@ -370,8 +366,9 @@ impl SyncSides {
         let name = self.source.name_of(&source.key);
         let (exit, hint) = match error {
             ContentError::File(_) => (ExitReason::LocalIo, None),
-            ContentError::Store(BucketError::Interrupted) => (ExitReason::Interrupted, None),
-            ContentError::Store(BucketError::Store(error)) => (exit_reason(error), hint(error)),
+            ContentError::Store(error) => {
+                (ExitReason::from_class(error.class()), bucket_hint(error))
+            }
         };
         BadInput {
             exit,

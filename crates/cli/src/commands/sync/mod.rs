@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use haul_plan::sync::{SyncComparison, SyncOptions};
 use haul_s3::S3Address;
-use haul_transfer::bucket::BucketError;
+use haul_transfer::bucket::{BucketError, ObjectDeletion};
 use haul_transfer::sync::{DeletionList, delete_file};
 use haul_transfer::{GetOptions, TransferEventSender};
 use tokio::sync::mpsc;
@@ -23,8 +23,8 @@ use self::comparison::{FoundCopy, MergeOutcome, OpenLists, RunningMerge, SyncSid
 use self::download::SyncDownload;
 use self::place::{SyncLists, SyncPlace};
 use self::transfer::{SyncTransfer, UploadMaker};
-use super::objects::{Deletion, DeletionOutput, report};
-use super::run_loop::{RunLoop, new_runtime, stop_on_signals};
+use super::objects::{DeletionOutput, report};
+use super::run_loop::{RunLoop, new_runtime, stop_on_signals, with_events};
 use super::uploads::{BadInput, UploadJobSource, UploadRun, UploadSettings, connect};
 use crate::args::{ProgressKind, SyncArgs};
 use crate::exit::ExitReason;
@@ -383,16 +383,23 @@ impl SyncRun<'_> {
             json: messages.json,
             quiet: messages.quiet,
         };
-        let mut deletion = Deletion::new(self.sides.session.clone(), output);
-        for key in self.keys(deletions)? {
-            let key = key.map_err(|error| self.list_lost(&error))?;
-            let key = format!("{}{key}", prefix.key);
-            deletion.add(&prefix.bucket, key).await?;
-        }
-        Ok(match deletion.finish().await? {
-            (_, 0) => ExitReason::Done,
-            _ => ExitReason::SomeFailed,
-        })
+        let keys = self.keys(deletions)?;
+        let deleted = with_events(
+            |events| async {
+                let session = self.sides.session.clone();
+                let mut deletion = ObjectDeletion::new(session, output.options(), events);
+                for key in keys {
+                    let key = key.map_err(|error| self.list_lost(&error))?;
+                    let key = format!("{}{key}", prefix.key);
+                    if let Err(error) = deletion.add(&prefix.bucket, key).await {
+                        return Ok(Err(error));
+                    }
+                }
+                Ok(deletion.finish().await)
+            },
+            |event| output.print(&event),
+        );
+        Ok(output.finish(deleted.await??))
     }
 
     fn delete_files(&self, root: &Path, deletions: DeletionList) -> Result<ExitReason, ExitReason> {

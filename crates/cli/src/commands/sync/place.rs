@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use haul_plan::KeyFilter;
 use haul_plan::sync::SyncEntry;
 use haul_s3::S3Address;
-use haul_transfer::bucket::{BucketError, ObjectLister};
+use haul_transfer::bucket::{BucketError, StoreSession};
 use haul_transfer::sync::{LocalFileEntries, ObjectEntries};
 use haul_transfer::{FolderProblem, FolderWalk};
 use tokio::runtime::Handle;
 
-use super::super::objects::StoreSession;
 use super::super::uploads::BadInput;
 
 /// Entries of a folder that are passed on together, and how many such chunks may wait.
@@ -165,12 +164,7 @@ impl SyncLists<'_> {
     }
 
     fn objects(&self, prefix: &S3Address, skips_folders: bool) -> SyncEntries {
-        let StoreSession {
-            client,
-            retry,
-            stop,
-        } = self.session.clone();
-        let lister = ObjectLister::start(client, prefix, retry, stop);
+        let lister = self.session.list(prefix);
         let filter = self.filter.clone();
         Box::new(ObjectEntries::new(
             lister,

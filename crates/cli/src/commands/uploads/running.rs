@@ -10,6 +10,7 @@ use haul_transfer::TransferEvent;
 use haul_transfer::TransferEventSender;
 use haul_transfer::TransferTimeLimit;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary};
+use haul_transfer::bucket::StoreSession;
 use haul_transfer::manifest::{Manifest, ManifestError};
 use haul_transfer::put::{PutError, PutOptions, UploadEngine, UploadJob, UploadOutcome};
 use serde_json::json;
@@ -17,7 +18,7 @@ use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::super::objects::{StoreSession, hint};
+use super::super::objects::hint;
 use super::super::run_loop::{RenderContext, RunLoop, TaskSet};
 use super::jobs::{FoundTotals, FoundUpload, UploadJobSource};
 use super::manifest::UploadManifest;

@@ -1,12 +1,12 @@
 //! What uploads need of the command line: a client with connections enough, and the engine's options.
 
 use haul_plan::DigestAlgorithm;
+use haul_transfer::bucket::StoreSession;
 use haul_transfer::put::PutOptions;
 use haul_transfer::{ConnectionCount, default_state_directory};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::super::objects::StoreSession;
 use super::jobs::UploadJobSource;
 use crate::args::{ConnectionArgs, LoginArgs, MessageArgs, S3Args, UploadResumeArgs};
 use crate::exit::{ExitReason, ExitTally};

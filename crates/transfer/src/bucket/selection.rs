@@ -1,0 +1,97 @@
+//! Which objects an address names: one, those that match a pattern, or everything below a prefix.
+
+use haul_plan::{KeyFilter, KeyPattern};
+use haul_s3::{ListedObject, S3Address};
+
+/// The objects that an address names.
+#[derive(Debug, Clone)]
+pub enum NamedObjects {
+    /// One, which no list is needed for.
+    One(S3Address),
+    /// Those of a list.
+    Selection(ObjectSelection),
+}
+
+/// Objects of a list.
+#[derive(Debug, Clone)]
+pub struct ObjectSelection {
+    /// The prefix that is listed.
+    pub prefix: S3Address,
+    /// What keys must match as a whole.
+    pattern: Option<KeyPattern>,
+    /// What the part of a key behind the prefix must match.
+    filter: KeyFilter,
+    /// How much of a key is no part of a name: the folder of the prefix.
+    folder_length: usize,
+}
+
+impl NamedObjects {
+    /// The objects of an address: everything below it that the filter leaves, or the matches of a pattern, or itself.
+    #[must_use]
+    pub fn new(
+        address: &S3Address,
+        is_recursive: bool,
+        has_patterns: bool,
+        filter: &KeyFilter,
+    ) -> Self {
+        if is_recursive {
+            let folder = address.clone().into_folder();
+            return Self::Selection(ObjectSelection::below(folder, filter.clone()));
+        }
+        match has_patterns && KeyPattern::is_pattern(&address.key) {
+            true => Self::Selection(ObjectSelection::matching(address)),
+            false => Self::One(address.clone()),
+        }
+    }
+
+    /// The bucket.
+    #[must_use]
+    pub fn bucket(&self) -> &str {
+        match self {
+            Self::One(address) => &address.bucket,
+            Self::Selection(selection) => &selection.prefix.bucket,
+        }
+    }
+}
+
+impl ObjectSelection {
+    /// Everything below a prefix.
+    #[must_use]
+    pub fn below(prefix: S3Address, filter: KeyFilter) -> Self {
+        Self {
+            folder_length: prefix.key.rfind('/').map_or(0, |slash| slash + 1),
+            prefix,
+            pattern: None,
+            filter,
+        }
+    }
+
+    /// What matches the pattern that a key is.
+    #[must_use]
+    pub fn matching(address: &S3Address) -> Self {
+        let pattern = KeyPattern::parse(&address.key);
+        let prefix = address.with_key(pattern.literal_prefix());
+        Self {
+            pattern: Some(pattern),
+            ..Self::below(prefix, KeyFilter::default())
+        }
+    }
+
+    /// Whether a listed object is one of these.
+    #[must_use]
+    pub fn contains(&self, object: &ListedObject) -> bool {
+        let key = object.key.as_str();
+        match &self.pattern {
+            Some(pattern) => pattern.matches(key),
+            None => self
+                .filter
+                .accepts(key.strip_prefix(&self.prefix.key).unwrap_or(key)),
+        }
+    }
+
+    /// The name that an object has elsewhere: its key without the folder of the prefix.
+    #[must_use]
+    pub fn name_of<'k>(&self, key: &'k str) -> &'k str {
+        key.get(self.folder_length..).unwrap_or_default()
+    }
+}
