@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use haul_plan::ConnectionCountLimit;
@@ -14,7 +15,9 @@ use url::Url;
 
 use crate::batch::BatchSnapshot;
 use crate::bucket::{DeletedFiles, DeletionFailure};
+use crate::input_error::InputError;
 use crate::manifest::ManifestRow;
+use crate::put::UploadEnd;
 
 /// The sender of the channel. The channel is bounded: a renderer that blocks delays the rare events and costs no memory.
 pub type TransferEventSender = mpsc::Sender<TransferEvent>;
@@ -117,6 +120,18 @@ pub enum TransferEvent {
     BatchRow(Box<ManifestRow>),
     /// The state of a running batch, ten times a second.
     BatchProgress(Box<BatchSnapshot>),
+    /// An upload of a batch ended.
+    UploadEnded {
+        /// The upload and its result.
+        upload: Arc<UploadEnd>,
+        /// Whether it was refused as the first file was, and may be as every other will be. If that turns out otherwise,
+        /// [`Self::UploadRefused`] follows.
+        is_held: bool,
+    },
+    /// The refusal of an upload that has ended is about its file alone.
+    UploadRefused(Arc<UploadEnd>),
+    /// Something that was named or found is not transferred.
+    NotTransferred(Arc<InputError>),
     /// Files or objects were deleted.
     Deleted(Box<DeletedFiles>),
     /// A file or an object was not deleted.
@@ -137,8 +152,10 @@ impl TransferEvent {
         Some(match self {
             Self::BatchRow(_)
             | Self::BatchProgress(_)
+            | Self::NotTransferred(_)
             | Self::Deleted(_)
             | Self::DeletionFailed(_) => return None,
+            Self::UploadEnded { upload, .. } | Self::UploadRefused(upload) => upload.job.id,
             Self::Started { job, .. }
             | Self::DestinationKnown { job, .. }
             | Self::Progress { job, .. }

@@ -19,6 +19,7 @@ mod event;
 mod folder_walk;
 mod get;
 mod hint;
+mod input_error;
 mod job_sources;
 pub mod journal;
 pub mod list;
@@ -35,6 +36,7 @@ pub use error::{ErrorClass, ErrorDocument, GetError, HostFailureKind};
 pub use event::{TransferEvent, TransferEventSender};
 pub use folder_walk::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
 pub use get::TransferEngine;
+pub use input_error::InputError;
 pub use job_sources::{BucketListFailures, IgnoredListOptions, JobSource, JobSources};
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,

@@ -88,6 +88,43 @@ pub(super) trait TaskSet: Send {
     fn on_tick(&mut self, _stage: RenderContext<'_>) {}
 }
 
+/// Handles the events of one engine, before the renderer does.
+pub(super) trait EngineEvents: Send {
+    fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent);
+
+    /// Time has passed, or the engine has ended.
+    fn on_tick(&mut self, _context: RenderContext<'_>) {}
+}
+
+/// The one task of an engine.
+struct EngineTask<'a, O, H> {
+    tasks: JoinSet<O>,
+    output: O,
+    handler: &'a mut H,
+}
+
+impl<O: Send + 'static, H: EngineEvents> TaskSet for EngineTask<'_, O, H> {
+    type End = O;
+
+    fn tasks(&mut self) -> &mut JoinSet<O> {
+        &mut self.tasks
+    }
+
+    fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent) {
+        self.handler.on_event(context, event);
+    }
+
+    fn on_end(&mut self, context: RenderContext<'_>, output: O) {
+        self.output = output;
+        // Here, where signals are received even if nobody reads.
+        self.handler.on_tick(context);
+    }
+
+    fn on_tick(&mut self, context: RenderContext<'_>) {
+        self.handler.on_tick(context);
+    }
+}
+
 /// Receives signals and events from its creation on.
 pub(super) struct RunLoop {
     /// For the loop.
@@ -122,6 +159,23 @@ impl RunLoop {
     /// Cancelled when tasks should stop.
     pub(super) fn stop(&self) -> CancellationToken {
         self.stop.clone()
+    }
+
+    /// Runs an engine to its end, and returns its output and how long that took.
+    pub(super) async fn run_engine<O: Default + Send + 'static>(
+        self,
+        engine: impl Future<Output = O> + Send + 'static,
+        handler: &mut impl EngineEvents,
+        renderer: &mut dyn Renderer,
+    ) -> (O, Duration) {
+        let mut task = EngineTask {
+            tasks: JoinSet::new(),
+            output: O::default(),
+            handler,
+        };
+        task.tasks.spawn(engine);
+        let elapsed = self.run(&mut task, renderer).await;
+        (task.output, elapsed)
     }
 
     /// Runs until all tasks have ended, and returns how long that took.

@@ -89,6 +89,9 @@ pub enum DeletionError {
         /// How many were listed and not tried.
         not_tried: usize,
     },
+    /// The list of what is to delete, which was in a temporary file, is lost.
+    #[error("cannot read the temporary list of files to delete")]
+    List(#[source] std::io::Error),
     /// There are more keys than may be deleted, so that none was.
     #[error("there are more than {max} objects to delete")]
     TooMany {

@@ -15,6 +15,8 @@ pub enum NamedObjects {
 /// Objects of a list.
 #[derive(Debug, Clone)]
 pub struct ObjectSelection {
+    /// What the user named, for messages.
+    address: S3Address,
     /// The prefix that is listed.
     pub prefix: S3Address,
     /// What keys must match as a whole.
@@ -36,7 +38,10 @@ impl NamedObjects {
     ) -> Self {
         if is_recursive {
             let folder = address.clone().into_folder();
-            return Self::Selection(ObjectSelection::below(folder, filter.clone()));
+            return Self::Selection(ObjectSelection {
+                address: address.clone(),
+                ..ObjectSelection::below(folder, filter.clone())
+            });
         }
         match has_patterns && KeyPattern::is_pattern(&address.key) {
             true => Self::Selection(ObjectSelection::matching(address)),
@@ -60,6 +65,7 @@ impl ObjectSelection {
     pub fn below(prefix: S3Address, filter: KeyFilter) -> Self {
         Self {
             folder_length: prefix.key.rfind('/').map_or(0, |slash| slash + 1),
+            address: prefix.clone(),
             prefix,
             pattern: None,
             filter,
@@ -72,9 +78,20 @@ impl ObjectSelection {
         let pattern = KeyPattern::parse(&address.key);
         let prefix = address.with_key(pattern.literal_prefix());
         Self {
+            address: address.clone(),
             pattern: Some(pattern),
             ..Self::below(prefix, KeyFilter::default())
         }
+    }
+
+    /// The address, if the list could come to objects that are stored below `target` meanwhile.
+    pub(crate) fn address_around(&self, target: &S3Address) -> Option<&S3Address> {
+        let listed = match self.pattern {
+            Some(_) => &self.prefix.key,
+            None => &self.address.key,
+        };
+        let is_inside = target.bucket == self.prefix.bucket && target.key.starts_with(listed);
+        is_inside.then_some(&self.address)
     }
 
     /// Whether a listed object is one of these.

@@ -83,32 +83,40 @@ impl DeletionOutput {
         (!self.quiet).then(|| message::sanitize(&format!("{verb} {name}")))
     }
 
-    /// Reports how a deletion ended, and returns the exit code.
-    pub(crate) fn finish(self, result: Result<DeletionSummary, DeletionError>) -> ExitReason {
-        let outputs = JsonOutputs::default();
-        match result {
+    /// Reports how a deletion ended.
+    ///
+    /// # Errors
+    /// It ended early.
+    pub(crate) fn finish(
+        result: Result<DeletionSummary, DeletionError>,
+        outputs: JsonOutputs,
+    ) -> Result<ExitReason, ExitReason> {
+        let error = match result {
             Ok(summary) => {
                 if summary.refused_alike > 0 {
                     let count = summary.refused_alike;
                     print_failure(&format!("{count} more keys were refused in the same way"));
                 }
-                match summary.failed {
+                return Ok(match summary.failed {
                     0 => ExitReason::Done,
                     _ => ExitReason::SomeFailed,
-                }
+                });
             }
-            Err(DeletionError::Store(error)) => report(&error, outputs),
-            Err(error @ DeletionError::Refused { .. }) => {
+            Err(error) => error,
+        };
+        let (exit, text) = match error {
+            DeletionError::Store(error) => return Err(report(&error, outputs)),
+            DeletionError::Refused { .. } => {
                 print_failure(&error.to_string());
-                ExitReason::SomeFailed
+                return Err(ExitReason::SomeFailed);
             }
-            Err(DeletionError::TooMany { max }) => {
-                let text = format!(
-                    "there are more than {max} objects to delete (--max-delete): none was deleted"
-                );
-                outputs.report_failure(ExitReason::Usage, &text, None)
-            }
-        }
+            DeletionError::List(_) => (ExitReason::LocalIo, message::chain_text(&error)),
+            DeletionError::TooMany { .. } => (
+                ExitReason::Usage,
+                format!("{error} (--max-delete): none was deleted"),
+            ),
+        };
+        Err(outputs.report_failure(exit, &text, None))
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) async fn delete(args: &RmArgs, session: StoreSession) -> Result<ExitR
         let text = "there is nothing to delete";
         return Ok(JsonOutputs::default().report_failure(ExitReason::SomeFailed, text, None));
     }
-    Ok(output.finish(result))
+    DeletionOutput::finish(result, JsonOutputs::default())
 }
 
 /// A bucket's objects are all deleted only if the user says so.

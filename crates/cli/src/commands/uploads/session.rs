@@ -2,12 +2,12 @@
 
 use haul_plan::DigestAlgorithm;
 use haul_transfer::bucket::StoreSession;
-use haul_transfer::put::PutOptions;
+use haul_transfer::put::{PutOptions, UploadJobSource};
 use haul_transfer::{ConnectionCount, default_state_directory};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::jobs::UploadJobSource;
+use super::input_error::report_input;
 use crate::args::{ConnectionArgs, LoginArgs, MessageArgs, S3Args, UploadResumeArgs};
 use crate::exit::{ExitReason, ExitTally};
 use crate::message::{self, JsonOutputs};
@@ -116,7 +116,7 @@ pub(crate) async fn dry_run(
 ) -> Result<ExitReason, ExitReason> {
     let mut tally = ExitTally::default();
     let mut count = 0;
-    while let Some(job) = source.jobs.recv().await {
+    while let Some(job) = source.next().await {
         count += 1;
         let line = match job {
             Ok(job) if messages.json => {
@@ -129,7 +129,7 @@ pub(crate) async fn dry_run(
                 message::sanitize(&format!("would {verb} {name} to {}", job.target))
             }
             Err(error) => {
-                tally.add(outputs.report_failure(error.exit, &error.text, error.hint));
+                tally.add(report_input(&error, outputs));
                 continue;
             }
         };

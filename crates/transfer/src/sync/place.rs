@@ -1,4 +1,4 @@
-//! The two sides of a sync.
+//! The two sides of a sync, and their lists.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use haul_plan::KeyFilter;
 use haul_plan::sync::SyncEntry;
 use haul_s3::S3Address;
-use haul_transfer::bucket::{BucketError, StoreSession};
-use haul_transfer::sync::{LocalFileEntries, ObjectEntries};
-use haul_transfer::{FolderProblem, FolderWalk};
 use tokio::runtime::Handle;
 
-use super::super::uploads::BadInput;
+use super::local_file_entries::LocalFileEntries;
+use super::object_entries::ObjectEntries;
+use crate::bucket::{BucketError, StoreSession};
+use crate::folder_walk::{FolderProblem, FolderWalk};
 
 /// Entries of a folder that are passed on together, and how many such chunks may wait.
 const CHUNK: usize = 256;
@@ -19,7 +19,8 @@ const CHUNKS_AHEAD: usize = 16;
 
 /// A side of a sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SyncPlace {
+pub enum SyncPlace {
+    /// A folder.
     Folder(PathBuf),
     /// Everything below a prefix, which ends with a slash or is empty.
     Bucket(S3Address),
@@ -29,29 +30,9 @@ pub(super) enum SyncPlace {
 pub(super) type SyncEntries = Box<dyn Iterator<Item = Result<SyncEntry, BucketError>> + Send>;
 
 impl SyncPlace {
-    /// # Errors
-    /// The text begins as an address and is none, or is a pattern.
-    pub(super) fn parse(text: &str) -> Result<Self, BadInput> {
-        // Of other schemes, too: a folder `file:` is not what anybody wants.
-        let is_address = |(scheme, _): (&str, &str)| {
-            !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        };
-        if !text.split_once("://").is_some_and(is_address) {
-            return Ok(Self::Folder(text.into()));
-        }
-        let address: S3Address = text.parse().map_err(|error: haul_s3::S3AddressError| {
-            BadInput::new(error.to_string())
-                .with_hint("an address is s3://BUCKET/PREFIX/, and a folder has a path")
-        })?;
-        if address.key.contains('*') {
-            let text = format!("{address} is a pattern, and haul sync takes whole folders");
-            return Err(BadInput::new(text).with_hint("--include chooses files of a folder"));
-        }
-        Ok(Self::Bucket(address.into_folder()))
-    }
-
     /// The path or address of a key, for messages.
-    pub(super) fn name_of(&self, key: &str) -> String {
+    #[must_use]
+    pub fn name_of(&self, key: &str) -> String {
         match self {
             Self::Folder(root) => root.join(key).display().to_string(),
             Self::Bucket(prefix) => prefix.with_key(format!("{}{key}", prefix.key)).to_string(),
@@ -70,6 +51,54 @@ impl SyncPlace {
             Self::Folder(_) => None,
             Self::Bucket(prefix) => Some(prefix),
         }
+    }
+}
+
+/// Both sides of a sync, and the store.
+#[derive(Debug, Clone)]
+pub struct SyncSides {
+    /// Where files come from.
+    pub source: SyncPlace,
+    /// Where they go.
+    pub destination: SyncPlace,
+    /// Ends the sync when it is stopped.
+    pub session: StoreSession,
+}
+
+/// Why there is no sync between two places.
+#[derive(Debug, thiserror::Error)]
+pub enum SyncPlaceError {
+    /// None of them is in a store.
+    #[error("neither side is in a store")]
+    TwoFolders,
+    /// The source is not there.
+    #[error("{} is not a folder that can be read", .0.display())]
+    NotAFolder(PathBuf),
+    /// One of them would be changed while it is read.
+    #[error("{0} and {1} are the same, or one is inside the other")]
+    Overlap(S3Address, S3Address),
+}
+
+/// Checks that one side is in a store, and none is part of the other.
+///
+/// # Errors
+/// See [`SyncPlaceError`].
+pub fn check_sync_places(
+    source: &SyncPlace,
+    destination: &SyncPlace,
+) -> Result<(), SyncPlaceError> {
+    match (source, destination) {
+        (SyncPlace::Folder(_), SyncPlace::Folder(_)) => Err(SyncPlaceError::TwoFolders),
+        (SyncPlace::Folder(root), _) if !root.is_dir() => {
+            Err(SyncPlaceError::NotAFolder(root.clone()))
+        }
+        (SyncPlace::Bucket(one), SyncPlace::Bucket(other))
+            if one.bucket == other.bucket
+                && (one.key.starts_with(&other.key) || other.key.starts_with(&one.key)) =>
+        {
+            Err(SyncPlaceError::Overlap(one.clone(), other.clone()))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -5,21 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_plan::path_of_key;
-use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncOptions};
+use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncMergeError, SyncOptions};
 use haul_s3::S3Address;
-use haul_transfer::FolderProblem;
-use haul_transfer::bucket::{BucketError, StoreSession};
-use haul_transfer::sync::{ContentError, DeletionList, file_has_content, object_digests};
-use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
-use super::super::objects::bucket_hint;
-use super::super::uploads::{BadInput, FOLLOW_LINKS_HINT, folder_problem};
-use super::place::{SyncEntries, SyncPlace};
-use crate::exit::ExitReason;
-use crate::message;
-use crate::report::FileAction;
+use super::content::{ContentError, file_has_content, object_digests};
+use super::deletion_list::DeletionList;
+use super::place::{SyncEntries, SyncPlace, SyncSides};
+use crate::bucket::{BucketError, StoreSession};
+use crate::folder_walk::FolderProblem;
+use crate::input_error::InputError;
 
 /// Decisions that wait for those who carry them out.
 const DECISIONS_AHEAD: usize = 1024;
@@ -28,7 +24,7 @@ const DECISIONS_AHEAD: usize = 1024;
 const PARALLEL_COMPARISONS: usize = 16;
 
 /// A file to copy, or why something is not.
-pub(super) type FoundCopy = Result<SyncEntry, BadInput>;
+pub type FoundCopy = Result<SyncEntry, InputError>;
 
 /// What the merge found beside files to copy.
 #[derive(Debug)]
@@ -46,31 +42,6 @@ pub(super) struct MergeOutcome {
 enum SyncStep {
     Copy(FoundCopy),
     Compare(SyncEntry, SyncEntry),
-}
-
-/// Both sides of a sync and how they are compared.
-#[derive(Debug, Clone)]
-pub(super) struct SyncSides {
-    pub(super) source: SyncPlace,
-    pub(super) destination: SyncPlace,
-    pub(super) session: StoreSession,
-}
-
-impl SyncSides {
-    /// The object of a file that is copied between the sides.
-    pub(super) fn action_object(&self, source: &str, target: &str) -> Map<String, Value> {
-        match (&self.source, &self.destination) {
-            (SyncPlace::Folder(_), _) => {
-                FileAction::Upload.object(&[("path", source), ("url", target)])
-            }
-            (SyncPlace::Bucket(_), SyncPlace::Folder(_)) => {
-                FileAction::Download.object(&[("url", source), ("path", target)])
-            }
-            (SyncPlace::Bucket(_), SyncPlace::Bucket(_)) => {
-                FileAction::Copy.object(&[("source", source), ("url", target)])
-            }
-        }
-    }
 }
 
 /// A merge that runs, and the files to copy that it finds.
@@ -93,22 +64,21 @@ pub(super) struct ProblemReporter {
 
 impl ProblemReporter {
     /// For a thread that may wait.
-    pub(super) fn report(&self, problem: &FolderProblem) {
-        match problem.is_left_out() {
-            true => self.leave_out(folder_problem(problem)),
-            false => {
-                self.missing.fetch_add(1, Ordering::Relaxed);
-                self.send(folder_problem(problem));
-            }
-        }
+    pub(super) fn report(&self, problem: FolderProblem) {
+        let counter = match problem.is_left_out() {
+            true => &self.left_out,
+            false => &self.missing,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.send(InputError::InFolder(problem));
     }
 
-    fn leave_out(&self, reason: BadInput) {
+    fn leave_out(&self, reason: InputError) {
         self.left_out.fetch_add(1, Ordering::Relaxed);
         self.send(reason);
     }
 
-    fn send(&self, reason: BadInput) {
+    fn send(&self, reason: InputError) {
         if let Some(steps) = self.steps.upgrade() {
             // Nobody reads when the run has ended.
             let _ = steps.blocking_send(SyncStep::Copy(Err(reason)));
@@ -116,7 +86,7 @@ impl ProblemReporter {
     }
 
     /// What the destination has and is not written to matters only where the source has something below it, which the merge reports.
-    pub(super) fn report_of_destination(&self, problem: &FolderProblem) {
+    pub(super) fn report_of_destination(&self, problem: FolderProblem) {
         if !problem.is_left_out() {
             self.report(problem);
         }
@@ -203,7 +173,7 @@ fn merge(
                 }
                 let name = sides.destination.name_of(link.trim_end_matches('/'));
                 last_link = Some(link);
-                problems.leave_out(behind_link(&name));
+                problems.leave_out(InputError::BehindLink(name));
                 continue;
             }
             Ok(SyncDecision::Keep) => {
@@ -212,7 +182,8 @@ fn merge(
             }
             Ok(SyncDecision::Create(entry)) if sides.has_name_of(&entry) => {
                 outcome.has_source_files = true;
-                problems.leave_out(folded_name(&sides.destination.name_of(&entry.key)));
+                let name = sides.destination.name_of(&entry.key);
+                problems.leave_out(InputError::FoldedName(name));
                 continue;
             }
             Ok(SyncDecision::Create(entry) | SyncDecision::Copy(entry)) => {
@@ -223,7 +194,11 @@ fn merge(
                 destination,
             }) => SyncStep::Compare(source, destination),
             Err(error) => {
-                let _ = steps.blocking_send(SyncStep::Copy(Err(list_error(&error))));
+                let error = match error {
+                    SyncMergeError::List(error) => InputError::Store(error),
+                    SyncMergeError::Disordered { .. } => InputError::Disordered(error.to_string()),
+                };
+                let _ = steps.blocking_send(SyncStep::Copy(Err(error)));
                 return Ok(outcome);
             }
         };
@@ -234,36 +209,6 @@ fn merge(
     }
     outcome.is_complete = true;
     Ok(outcome)
-}
-
-fn behind_link(name: &str) -> BadInput {
-    let text = format!(
-        "{name} is a link to a folder, which haul does not follow: nothing below it was copied"
-    );
-    BadInput::left_out(text).with_hint(FOLLOW_LINKS_HINT)
-}
-
-/// A file that is not copied, because its folder gives the name of another file back for its own (row B10).
-fn folded_name(name: &str) -> BadInput {
-    BadInput::left_out(format!(
-        "{name} is the name of another file, which differs only in the case or form of letters: the folder has one file for both"
-    ))
-}
-
-fn list_error(error: &haul_plan::sync::SyncMergeError<BucketError>) -> BadInput {
-    use haul_plan::sync::SyncMergeError;
-    match error {
-        SyncMergeError::List(error) => BadInput {
-            exit: ExitReason::from_class(error.class()),
-            hint: bucket_hint(error),
-            ..BadInput::new(message::chain_text(error))
-        },
-        SyncMergeError::Disordered { .. } => BadInput {
-            exit: ExitReason::Network,
-            hint: Some("haul sync needs lists in the order of their keys, as S3 gives them"),
-            ..BadInput::new(error.to_string())
-        },
-    }
 }
 
 /// Compares contents where the merge wants it, and passes on what is to copy.
@@ -287,7 +232,10 @@ async fn compare_contents(
                         match sides.have_same_content(&source, &destination).await {
                             Ok(true) => None,
                             Ok(false) => Some(Ok(source)),
-                            Err(error) => Some(Err(sides.comparison_error(&source, &error))),
+                            Err(error) => Some(Err(InputError::Comparison {
+                                name: sides.source.name_of(&source.key),
+                                source: error,
+                            })),
                         }
                     });
                     None
@@ -360,20 +308,5 @@ impl SyncSides {
         } = &self.session;
         let object = prefix.with_key(format!("{}{key}", prefix.key));
         object_digests(client, &object, retry, stop).await
-    }
-
-    fn comparison_error(&self, source: &SyncEntry, error: &ContentError) -> BadInput {
-        let name = self.source.name_of(&source.key);
-        let (exit, hint) = match error {
-            ContentError::File(_) => (ExitReason::LocalIo, None),
-            ContentError::Store(error) => {
-                (ExitReason::from_class(error.class()), bucket_hint(error))
-            }
-        };
-        BadInput {
-            exit,
-            hint,
-            ..BadInput::new(format!("{name}: {}", message::chain_text(error)))
-        }
     }
 }

@@ -1,15 +1,15 @@
-//! The record of a run of uploads: a row for each file, in the format of `haul get -i --manifest`.
+//! The record of a batch of uploads: a row for each file, in the format of a batch of downloads.
 
 use std::time::Duration;
 
-use haul_transfer::manifest::{
-    JobRowState, Manifest, ManifestError, ManifestRow, ManifestRowError, RowTimings,
-};
-use haul_transfer::put::{PutError, UploadJob, UploadOutcome};
-
 use tokio::time::Instant;
 
-use crate::message;
+use super::batch::UploadEnd;
+use super::error::PutError;
+use crate::batch::error_chain;
+use crate::manifest::{
+    JobRowState, Manifest, ManifestError, ManifestRow, ManifestRowError, RowTimings,
+};
 
 /// How long rows may wait before they would survive a power cut.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -33,15 +33,11 @@ impl UploadManifest {
     ///
     /// # Errors
     /// The disk takes no more.
-    pub(super) fn add(
-        &mut self,
-        job: &UploadJob,
-        result: &Result<UploadOutcome, PutError>,
-    ) -> Result<(), ManifestError> {
-        if matches!(result, Err(PutError::Interrupted { .. })) {
+    pub(super) fn add(&mut self, end: &UploadEnd) -> Result<(), ManifestError> {
+        if matches!(end.result, Err(PutError::Interrupted { .. })) {
             return Ok(());
         }
-        self.manifest.append([&row(job, result)])
+        self.manifest.append([&row(end)])
     }
 
     /// Makes rows durable if that was long ago.
@@ -65,17 +61,17 @@ impl UploadManifest {
     }
 }
 
-fn row(job: &UploadJob, result: &Result<UploadOutcome, PutError>) -> ManifestRow {
-    let outcome = result.as_ref().ok();
+fn row(end: &UploadEnd) -> ManifestRow {
+    let (outcome, error) = (end.result.as_ref().ok(), end.result.as_ref().err());
     let checksums = outcome.into_iter().flat_map(|outcome| &outcome.checksums);
     let total = outcome.map_or(0, |outcome| outcome.elapsed.as_millis());
     ManifestRow {
         line: None,
-        url: job.target.to_string(),
-        path: Some(job.input.to_string()),
-        state: match result {
-            Ok(_) => JobRowState::Done,
-            Err(_) => JobRowState::Failed,
+        url: end.job.target.to_string(),
+        path: Some(end.job.input.to_string()),
+        state: match error {
+            None => JobRowState::Done,
+            Some(_) => JobRowState::Failed,
         },
         status: None,
         bytes: outcome.map_or(0, |outcome| outcome.bytes),
@@ -91,10 +87,7 @@ fn row(job: &UploadJob, result: &Result<UploadOutcome, PutError>) -> ManifestRow
             total: u64::try_from(total).unwrap_or(u64::MAX),
             ..RowTimings::default()
         },
-        error: result
-            .as_ref()
-            .err()
-            .map(|error| ManifestRowError::new(error.class(), message::chain_text(error))),
+        error: error.map(|error| ManifestRowError::new(error.class(), error_chain(error))),
         shard: None,
         listed_size: None,
     }
