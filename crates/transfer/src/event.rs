@@ -15,6 +15,7 @@ use url::Url;
 
 use crate::batch::BatchSnapshot;
 use crate::bucket::{DeletedFiles, DeletionFailure};
+use crate::get::DownloadEnd;
 use crate::input_error::InputError;
 use crate::manifest::ManifestRow;
 use crate::put::UploadEnd;
@@ -120,6 +121,8 @@ pub enum TransferEvent {
     BatchRow(Box<ManifestRow>),
     /// The state of a running batch, ten times a second.
     BatchProgress(Box<BatchSnapshot>),
+    /// A job of [`TransferEngine::get_all`](crate::TransferEngine::get_all) ended.
+    DownloadEnded(Arc<DownloadEnd>),
     /// An upload of a batch ended.
     UploadEnded {
         /// The upload and its result.
@@ -155,6 +158,7 @@ impl TransferEvent {
             | Self::NotTransferred(_)
             | Self::Deleted(_)
             | Self::DeletionFailed(_) => return None,
+            Self::DownloadEnded(download) => download.job.id,
             Self::UploadEnded { upload, .. } | Self::UploadRefused(upload) => upload.job.id,
             Self::Started { job, .. }
             | Self::DestinationKnown { job, .. }

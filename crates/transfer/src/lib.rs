@@ -35,7 +35,7 @@ pub use body_channel::{BodySender, body_channel};
 pub use error::{ErrorClass, ErrorDocument, GetError, HostFailureKind};
 pub use event::{TransferEvent, TransferEventSender};
 pub use folder_walk::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
-pub use get::TransferEngine;
+pub use get::{DownloadEnd, TransferEngine};
 pub use input_error::InputError;
 pub use job_sources::{BucketListFailures, IgnoredListOptions, JobSource, JobSources};
 pub use options::{

@@ -13,11 +13,10 @@ use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchOutputs, Bat
 use haul_transfer::bucket::{BucketError, ObjectLister};
 use haul_transfer::manifest::ManifestRow;
 use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::objects::report as report_bucket_error;
-use super::run_loop::{RenderContext, RunEnd, RunLoop, StartError, TaskSet};
+use super::run_loop::{EngineEvents, RenderContext, RunEnd, RunLoop, StartError};
 use crate::args::{GetArgs, UrlArg};
 use crate::exit::ExitReason;
 use crate::message::JsonOutputs;
@@ -63,7 +62,7 @@ pub(super) async fn run(
     } = outputs;
     print_warnings(args, renderer, Duration::ZERO, &warnings);
     let (ignored, list_failures) = (sources.ignored(), sources.failures());
-    let mut task = BatchTask::new(args, &options, run_loop.stop());
+    let mut results = BatchResults::new(args, &options, run_loop.stop());
     let batch = Batch {
         client,
         get_options,
@@ -73,12 +72,12 @@ pub(super) async fn run(
         host_memory: None,
         events,
     };
-    let stop = task.stop.clone();
-    task.tasks.spawn(batch.run(Box::new(sources), stop));
-    let elapsed = run_loop.run(&mut task, renderer).await;
+    let engine = batch.run(Box::new(sources), results.stop.clone());
+    let (summary, elapsed) = run_loop.run(engine, &mut results, renderer).await;
+    results.summary = summary;
     drop(staging);
     print_warnings(args, renderer, elapsed, &ignored.warnings());
-    let exit = task.finish(
+    let exit = results.finish(
         args,
         finds_objects,
         &list_failures.take(),
@@ -251,9 +250,8 @@ fn are_failures_permanent(summary: &BatchSummary) -> bool {
         .all(|cause| lasting(cause.class))
 }
 
-/// The one task of a batch, and its results.
-struct BatchTask {
-    tasks: JoinSet<BatchSummary>,
+/// The results of a batch.
+struct BatchResults {
     /// Stops the batch. A signal cancels it, too.
     stop: CancellationToken,
     /// Cancelled by a signal.
@@ -264,10 +262,9 @@ struct BatchTask {
     summary: BatchSummary,
 }
 
-impl BatchTask {
+impl BatchResults {
     fn new(args: &GetArgs, options: &BatchOptions, stop_signal: CancellationToken) -> Self {
         Self {
-            tasks: JoinSet::new(),
             // A signal stops the batch, but not only a signal does.
             stop: stop_signal.child_token(),
             stop_signal,
@@ -334,13 +331,7 @@ impl BatchTask {
     }
 }
 
-impl TaskSet for BatchTask {
-    type End = BatchSummary;
-
-    fn tasks(&mut self) -> &mut JoinSet<BatchSummary> {
-        &mut self.tasks
-    }
-
+impl EngineEvents for BatchResults {
     fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent) {
         if let TransferEvent::BatchRow(row) = event
             && self.undelivered.is_none()
@@ -348,12 +339,6 @@ impl TaskSet for BatchTask {
         {
             self.result_lost(context.renderer, &error);
         }
-    }
-
-    fn on_end(&mut self, context: RenderContext<'_>, summary: BatchSummary) {
-        self.summary = summary;
-        // Here, where signals are received even if nobody reads.
-        self.on_tick(context);
     }
 
     fn on_tick(&mut self, context: RenderContext<'_>) {

@@ -1,12 +1,11 @@
 //! The runtime of downloads, and the loop that handles all events.
 //!
-//! Tasks run on the runtime's threads and touch only their files. Their events, their results, signals and the time meet in
-//! [`RunLoop::run`], which alone writes to the terminal: its `select!` only says what happened, and a synchronous method decides. What the
-//! tasks are, and what their results mean, is up to a [`TaskSet`].
+//! An engine runs on the runtime's threads and touches only its files. Its events, signals and the time meet in [`RunLoop::run`], which
+//! alone writes to the terminal: its `select!` only says what happened, and a synchronous method decides. What results mean is up to the
+//! command's [`EngineEvents`].
 
 use std::io;
 use std::num::NonZero;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use haul_transfer::{TransferEvent, TransferEventSender};
@@ -71,58 +70,12 @@ pub(super) struct RenderContext<'a> {
     pub(super) now: Duration,
 }
 
-/// The tasks of a run, and the handling of their results.
-pub(super) trait TaskSet: Send {
-    /// The result of a task.
-    type End: Send + 'static;
-
-    fn tasks(&mut self) -> &mut JoinSet<Self::End>;
-
-    /// Handles an event, before the renderer does.
-    fn on_event(&mut self, _stage: RenderContext<'_>, _event: &TransferEvent) {}
-
-    /// Handles the result of a task.
-    fn on_end(&mut self, stage: RenderContext<'_>, end: Self::End);
-
-    /// Time has passed. Called about ten times a second.
-    fn on_tick(&mut self, _stage: RenderContext<'_>) {}
-}
-
-/// Handles the events of one engine, before the renderer does.
+/// Handles the events of an engine, before the renderer does.
 pub(super) trait EngineEvents: Send {
     fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent);
 
     /// Time has passed, or the engine has ended.
     fn on_tick(&mut self, _context: RenderContext<'_>) {}
-}
-
-/// The one task of an engine.
-struct EngineTask<'a, O, H> {
-    tasks: JoinSet<O>,
-    output: O,
-    handler: &'a mut H,
-}
-
-impl<O: Send + 'static, H: EngineEvents> TaskSet for EngineTask<'_, O, H> {
-    type End = O;
-
-    fn tasks(&mut self) -> &mut JoinSet<O> {
-        &mut self.tasks
-    }
-
-    fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent) {
-        self.handler.on_event(context, event);
-    }
-
-    fn on_end(&mut self, context: RenderContext<'_>, output: O) {
-        self.output = output;
-        // Here, where signals are received even if nobody reads.
-        self.handler.on_tick(context);
-    }
-
-    fn on_tick(&mut self, context: RenderContext<'_>) {
-        self.handler.on_tick(context);
-    }
 }
 
 /// Receives signals and events from its creation on.
@@ -162,33 +115,20 @@ impl RunLoop {
     }
 
     /// Runs an engine to its end, and returns its output and how long that took.
-    pub(super) async fn run_engine<O: Default + Send + 'static>(
+    ///
+    /// The first signal stops the engine, the second ends the process.
+    pub(super) async fn run<O: Default + Send + 'static>(
         self,
         engine: impl Future<Output = O> + Send + 'static,
-        handler: &mut impl EngineEvents,
+        handler: &mut dyn EngineEvents,
         renderer: &mut dyn Renderer,
     ) -> (O, Duration) {
-        let mut task = EngineTask {
-            tasks: JoinSet::new(),
-            output: O::default(),
-            handler,
-        };
-        task.tasks.spawn(engine);
-        let elapsed = self.run(&mut task, renderer).await;
-        (task.output, elapsed)
-    }
-
-    /// Runs until all tasks have ended, and returns how long that took.
-    ///
-    /// The first signal stops the tasks, the second ends the process.
-    pub(super) async fn run<C: TaskSet>(
-        self,
-        task_set: &mut C,
-        renderer: &mut dyn Renderer,
-    ) -> Duration {
         let (mut signals, mut events, started) = (self.signals, self.events, self.started);
+        let mut engines = JoinSet::new();
+        engines.spawn(engine);
+        let mut output = O::default();
         let mut state = RunLoopState {
-            tasks: task_set,
+            handler,
             stop: self.stop,
             is_stopping: false,
             started,
@@ -196,27 +136,38 @@ impl RunLoop {
             next_frame: Duration::ZERO,
         };
         loop {
-            // Events before results: a job's last event is shown before its result.
             let event = tokio::select! {
                 biased;
                 signal = signals.next() => RunEvent::Signal(signal),
                 event = events.recv() => RunEvent::Transfer(event),
-                Some(end) = state.tasks.tasks().join_next() => RunEvent::TaskEnded(end),
+                Some(end) = engines.join_next() => RunEvent::EngineEnded(end),
                 () = sleep_until(started + state.next_frame) => RunEvent::Tick,
             };
-            if state.handle(event).is_break() {
-                break;
+            match event {
+                RunEvent::Signal(signal) => state.on_signal(signal),
+                RunEvent::Transfer(Some(event)) => state.on_event(&event),
+                RunEvent::Transfer(None) => break,
+                RunEvent::EngineEnded(end) => output = engine_output(end),
+                RunEvent::Tick => {}
             }
             // A batch may send so many events that the timer never fires.
             state.draw_if_due();
         }
-        // The last result may still wait when the channel of events has closed.
-        while let Some(end) = state.tasks.tasks().join_next().await {
-            let _ = state.handle(RunEvent::TaskEnded(end));
+        // The output may still wait when the channel of events has closed.
+        while let Some(end) = engines.join_next().await {
+            output = engine_output(end);
         }
+        // Here, where signals are received even if nobody reads.
+        let now = started.elapsed();
+        state.handler.on_tick(context(state.renderer, now));
         state.renderer.clear();
-        started.elapsed()
+        (output, started.elapsed())
     }
+}
+
+/// The output of an engine. Engines are never aborted here, so one without an output panicked: the bug is passed on.
+fn engine_output<O>(end: Result<O, JoinError>) -> O {
+    end.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// Handles signals until the result is dropped: the first cancels `stop`, and some time after the second, which a running loop would have
@@ -261,22 +212,21 @@ pub(super) async fn with_events<F: Future>(
     Ok(output)
 }
 
-enum RunEvent<E> {
+enum RunEvent<O> {
     Signal(StopSignal),
-    /// An event of a task; `None` when there are no more.
+    /// An event of the engine; `None` when there are no more.
     Transfer(Option<TransferEvent>),
-    /// A task has ended, or panicked.
-    TaskEnded(Result<E, JoinError>),
+    EngineEnded(Result<O, JoinError>),
     /// A frame is due.
     Tick,
 }
 
 /// The state of the loop.
-struct RunLoopState<'a, C> {
-    tasks: &'a mut C,
-    /// Stops the tasks.
+struct RunLoopState<'a> {
+    handler: &'a mut dyn EngineEvents,
+    /// Stops the engine.
     stop: CancellationToken,
-    /// Whether a signal has stopped them.
+    /// Whether a signal has stopped it.
     is_stopping: bool,
     /// `now` counts from here.
     started: Instant,
@@ -284,33 +234,27 @@ struct RunLoopState<'a, C> {
     next_frame: Duration,
 }
 
-impl<C: TaskSet> RunLoopState<'_, C> {
-    /// Handles an event. Breaks when there are no more.
-    fn handle(&mut self, event: RunEvent<C::End>) -> ControlFlow<()> {
+impl RunLoopState<'_> {
+    fn on_event(&mut self, event: &TransferEvent) {
         let now = self.started.elapsed();
-        match event {
-            RunEvent::Transfer(None) => return ControlFlow::Break(()),
-            RunEvent::Transfer(Some(event)) => {
-                self.tasks.on_event(context(self.renderer, now), &event);
-                self.renderer.on_event(now, &event);
-            }
-            RunEvent::Tick => {}
-            RunEvent::TaskEnded(Ok(end)) => self.tasks.on_end(context(self.renderer, now), end),
-            // Tasks are never aborted here, so the task panicked: the bug is passed on.
-            RunEvent::TaskEnded(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-            RunEvent::Signal(StopSignal::HangUp) if self.is_stopping => {}
-            RunEvent::Signal(_) if self.is_stopping => {
+        self.handler.on_event(context(self.renderer, now), event);
+        self.renderer.on_event(now, event);
+    }
+
+    fn on_signal(&mut self, signal: StopSignal) {
+        match signal {
+            StopSignal::HangUp if self.is_stopping => {}
+            _ if self.is_stopping => {
                 self.renderer.clear();
                 exit_at_once();
             }
-            RunEvent::Signal(_) => {
+            _ => {
                 self.is_stopping = true;
                 self.stop.cancel();
                 self.renderer
                     .print("haul: stopping; a second signal stops at once");
             }
         }
-        ControlFlow::Continue(())
     }
 
     /// Draws a frame if one is due.
@@ -318,7 +262,7 @@ impl<C: TaskSet> RunLoopState<'_, C> {
         let now = self.started.elapsed();
         if now >= self.next_frame {
             self.next_frame = now + FRAME_INTERVAL;
-            self.tasks.on_tick(context(self.renderer, now));
+            self.handler.on_tick(context(self.renderer, now));
             self.renderer.on_tick(now);
         }
     }

@@ -198,7 +198,7 @@ impl SyncRun<'_> {
         };
         let client = session.client.http().clone();
         let engine = copies.download(client, get_options, args.messages.json, events);
-        let ended = run_loop.run_engine(Box::pin(engine), &mut printer, &mut *renderer);
+        let ended = run_loop.run(Box::pin(engine), &mut printer, &mut *renderer);
         let (summary, elapsed) = ended.await;
         let not_transferred = summary.not_transferred;
         printer.print_end(&summary.batch, elapsed, &mut *renderer);

@@ -85,9 +85,7 @@ impl UploadRun<'_> {
             tally: ExitTally::default(),
         };
         let engine = Box::pin(batch.run(self.source));
-        let ended = self
-            .run_loop
-            .run_engine(engine, &mut printer, &mut *renderer);
+        let ended = self.run_loop.run(engine, &mut printer, &mut *renderer);
         let (summary, elapsed) = ended.await;
         let report = UploadReport {
             tally: printer.tally,
