@@ -15,7 +15,7 @@ use haul_plan::{Glob, KeyPathError, path_of_key};
 use haul_s3::{ListedObject, S3Address};
 use url::Url;
 
-use crate::bucket::{BucketError, ObjectLister, ObjectSelection};
+use crate::bucket::{BucketError, ObjectSelection, SelectedObjects, StoreSession};
 use crate::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat, parse_list_url};
 
 /// A source of files.
@@ -44,7 +44,7 @@ pub enum JobSource {
     /// The objects of a bucket below a prefix, or those that match a pattern.
     Objects(ObjectSelection),
     /// Their list, which is on its way.
-    Listing(ObjectSelection, ObjectLister),
+    Listing(SelectedObjects),
     /// The files of a Metalink document, which was read completely, and why some of them cannot be used.
     Document(Vec<Result<ListEntry, BadLine>>),
 }
@@ -57,7 +57,7 @@ impl JobSource {
             Self::List { .. }
             | Self::Stdin(_)
             | Self::Objects(_)
-            | Self::Listing(..)
+            | Self::Listing(_)
             | Self::Document(_) => None,
         }
     }
@@ -66,7 +66,7 @@ impl JobSource {
     pub fn is_list(&self) -> bool {
         matches!(
             self,
-            Self::List { .. } | Self::Stdin(_) | Self::Objects(_) | Self::Listing(..)
+            Self::List { .. } | Self::Stdin(_) | Self::Objects(_) | Self::Listing(_)
         )
     }
 
@@ -80,7 +80,7 @@ impl JobSource {
     }
 }
 
-/// The entry of a listed object, or why it has none; `None` if it is not meant, or is only a folder's.
+/// The entry of a listed object, or why it has none; `None` if it is only a folder's.
 fn selected_entry(
     selection: &ObjectSelection,
     object: &ListedObject,
@@ -89,7 +89,7 @@ fn selected_entry(
     let name = selection.name_of(&object.key);
     // The key of a folder has no bytes of its own.
     let is_folder = object.size == 0 && path_of_key(name) == Err(KeyPathError::Folder);
-    if is_folder || !selection.contains(object) {
+    if is_folder {
         return None;
     }
     let listed = ListedVersion {
@@ -134,24 +134,20 @@ pub(crate) fn object_entry(
 /// The objects of a list as entries.
 #[derive(Debug)]
 struct ListedEntries {
-    selection: ObjectSelection,
-    lister: ObjectLister,
-    page: VecDeque<ListedObject>,
-    number: u64,
+    objects: SelectedObjects,
     failures: BucketListFailures,
 }
 
 impl ListedEntries {
     fn next(&mut self) -> Option<Result<ListEntry, BadLine>> {
         loop {
-            while let Some(object) = self.page.pop_front() {
-                self.number += 1;
-                if let Some(entry) = selected_entry(&self.selection, &object, self.number) {
-                    return Some(entry);
+            match self.objects.blocking_next()? {
+                Ok(object) => {
+                    let (selection, number) = (&self.objects.selection, self.objects.number);
+                    if let Some(entry) = selected_entry(selection, &object, number) {
+                        return Some(entry);
+                    }
                 }
-            }
-            match self.lister.blocking_next_page()? {
-                Ok(page) => self.page = page.into(),
                 Err(error) => {
                     self.failures.add(error);
                     return None;
@@ -223,13 +219,10 @@ impl JobSources {
     }
 
     /// Starts the lists of buckets.
-    pub fn start_lists(&mut self, start: impl Fn(&S3Address) -> ObjectLister) {
+    pub fn start_lists(&mut self, session: &StoreSession) {
         let waiting = std::mem::take(&mut self.waiting);
         let started = waiting.into_iter().map(|source| match source {
-            JobSource::Objects(selection) => {
-                let lister = start(&selection.prefix);
-                JobSource::Listing(selection, lister)
-            }
+            JobSource::Objects(selection) => JobSource::Listing(session.list(selection)),
             other => other,
         });
         self.waiting = started.collect();
@@ -246,15 +239,10 @@ impl JobSources {
             JobSource::Glob { glob, first } => OpenJobSource::Glob(glob, first, 0),
             JobSource::List { name, file, format } => list(file, format, name),
             JobSource::Document(files) => OpenJobSource::Document(files.into_iter()),
-            JobSource::Listing(selection, lister) => {
-                OpenJobSource::Objects(Box::new(ListedEntries {
-                    selection,
-                    lister,
-                    page: VecDeque::new(),
-                    number: 0,
-                    failures: self.failures.clone(),
-                }))
-            }
+            JobSource::Listing(objects) => OpenJobSource::Objects(Box::new(ListedEntries {
+                objects,
+                failures: self.failures.clone(),
+            })),
             // Every list was started before the first source is read.
             JobSource::Objects(_) => return None,
             JobSource::Stdin(format) => {

@@ -10,7 +10,7 @@ use haul_net::ClientConfig;
 use haul_plan::{Checksum, KeyFilter};
 use haul_s3::S3Address;
 use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchOutputs, BatchSummary};
-use haul_transfer::bucket::{BucketError, ObjectLister};
+use haul_transfer::bucket::{BucketError, StoreSession};
 use haul_transfer::manifest::ManifestRow;
 use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
 use tokio_util::sync::CancellationToken;
@@ -46,9 +46,10 @@ pub(super) async fn run(
     let client = match sources.has_objects() {
         true => {
             let store = s3_config(&args.s3).connect(client).await?;
-            let (retry, stop) = (&get_options.retry, run_loop.stop());
-            sources.start_lists(|prefix| {
-                ObjectLister::start(store.clone(), prefix, retry.clone(), stop.clone())
+            sources.start_lists(&StoreSession {
+                client: store.clone(),
+                retry: get_options.retry.clone(),
+                stop: run_loop.stop(),
             });
             store.http().clone()
         }

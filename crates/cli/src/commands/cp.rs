@@ -6,11 +6,11 @@ use haul_transfer::bucket::{BucketError, NamedObjects};
 use haul_transfer::put::{CopyJobs, CopySettings, CopyTargetError, UploadJobSource};
 
 use super::objects::report;
-use super::run_loop::{RunLoop, new_runtime};
+use super::run_loop::{RunLoop, block_on};
 use super::uploads::{UploadRun, UploadSettings, connect, dry_run};
 use crate::args::{CpArgs, ProgressKind};
 use crate::exit::ExitReason;
-use crate::message::{self, JsonOutputs};
+use crate::message::JsonOutputs;
 use crate::output;
 use crate::settings::storage_headers;
 
@@ -28,12 +28,7 @@ fn copy(args: &CpArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
     if args.messages.json {
         output::check_stdout().map_err(|error| output::report_write_error(&error))?;
     }
-    let runtime = new_runtime().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
-    })?;
-    let exit = runtime.block_on(Box::pin(run_copies(args, copies, outputs)));
-    runtime.shutdown_background();
-    exit
+    block_on(outputs, Box::pin(run_copies(args, copies, outputs)))
 }
 
 /// What is copied where.
@@ -44,8 +39,7 @@ fn settings(args: &CpArgs, outputs: JsonOutputs) -> Result<CopySettings, ExitRea
     };
     let named =
         |source| NamedObjects::new(source, args.recursive, !args.globoff, &args.filter.filter);
-    let headers = storage_headers(&args.storage)
-        .map_err(|error| outputs.report_failure(ExitReason::Usage, &error.to_string(), None))?;
+    let headers = storage_headers(&args.storage).map_err(|error| error.report(outputs))?;
     let settings = CopySettings::new(sources.iter().map(named).collect(), target.clone(), headers);
     settings.map_err(|error| {
         let hint = match error {
@@ -62,20 +56,12 @@ async fn run_copies(
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
     let settings = UploadSettings {
-        s3: &args.s3,
-        connection: &args.connection,
         max_connections: args.max_connections,
         part_size: args.part_size.map(|size| size.0),
-        expected_size: None,
-        limit_rate: None,
-        resume: None,
-        checksum: None,
-        login: None,
+        ..UploadSettings::new(&args.s3, &args.connection)
     };
     let mut session = connect(settings, outputs).await?;
-    let (run_loop, events) = RunLoop::start().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
-    })?;
+    let (run_loop, events) = RunLoop::start().map_err(|error| error.report(outputs))?;
     session.stop = run_loop.stop();
     let (known_count, stop) = (copies.known_count(), session.stop.clone());
     let source = UploadJobSource::from_iterator(CopyJobs::new(copies, session.clone()));

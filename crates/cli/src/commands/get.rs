@@ -10,7 +10,7 @@ use haul_transfer::batch::{BatchDestination, BatchOutputError, BatchOutputs};
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::manifest::ManifestError;
 
-use super::run_loop::{StartError, new_runtime};
+use super::run_loop::block_on;
 use super::{batch, single_downloads};
 use crate::args::{BatchArgs, ChecksumArg, GetArgs};
 use crate::exit::ExitReason;
@@ -29,13 +29,7 @@ pub(crate) fn run(args: &GetArgs) -> ExitCode {
 /// Checks everything that can fail before the first request, then downloads.
 fn prepare_and_run(args: &GetArgs) -> Result<ExitReason, ExitReason> {
     let outputs = JsonOutputs::requested_by(args);
-    let settings = GetSettings::resolve(args).map_err(|error| {
-        outputs.report_failure(
-            error.exit_reason(),
-            &message::chain_text(&error),
-            error.hint(),
-        )
-    })?;
+    let settings = GetSettings::resolve(args).map_err(|error| error.report(outputs))?;
     if results_go_to_stdout(args) {
         output::check_stdout().map_err(|error| {
             let (text, hint) = output::explain_write_error(&error);
@@ -60,13 +54,9 @@ fn prepare_and_run(args: &GetArgs) -> Result<ExitReason, ExitReason> {
         };
         outputs.report_failure(exit, &message::chain_text(&error), output_hint(&error))
     })?;
-    let runtime = new_runtime().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
-    })?;
-    let exit = runtime.block_on(download(args, settings, batch_outputs));
-    // A name lookup that hangs in the system's resolver is not waited for.
-    runtime.shutdown_background();
-    Ok(exit)
+    block_on(outputs, async {
+        Ok(download(args, settings, batch_outputs).await)
+    })
 }
 
 /// Opens the manifest and the archive that the arguments name.
@@ -189,14 +179,7 @@ async fn download(args: &GetArgs, settings: GetSettings, outputs: BatchOutputs) 
             }
             end.exit
         }
-        Err(error) => {
-            let exit = match error {
-                StartError::Settings(_) | StartError::Store(_) => ExitReason::Usage,
-                StartError::Signals(_) => ExitReason::LocalIo,
-            };
-            let outputs = JsonOutputs::requested_by(args);
-            outputs.report_failure(exit, &message::chain_text(&error), None)
-        }
+        Err(error) => error.report(JsonOutputs::requested_by(args)),
     }
 }
 

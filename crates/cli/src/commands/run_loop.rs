@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::ExitReason;
+use crate::message::{self, JsonOutputs};
 use crate::open_file_limit;
 use crate::progress::Renderer;
 use crate::signals::{StopSignal, StopSignals, exit_at_once};
@@ -42,6 +43,23 @@ pub(super) fn new_runtime() -> io::Result<Runtime> {
         .build()
 }
 
+/// Runs a command on a runtime of its own.
+///
+/// # Errors
+/// The command's, and those of the system, which are reported.
+pub(super) fn block_on<T>(
+    outputs: JsonOutputs,
+    command: impl Future<Output = Result<T, ExitReason>>,
+) -> Result<T, ExitReason> {
+    let runtime = new_runtime().map_err(|error| {
+        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
+    })?;
+    let output = runtime.block_on(command);
+    // A name lookup that hangs in the system's resolver is not waited for.
+    runtime.shutdown_background();
+    output
+}
+
 /// Why a run could not start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
@@ -54,6 +72,17 @@ pub(super) enum StartError {
     /// Signals cannot be received.
     #[error("cannot receive signals")]
     Signals(#[source] io::Error),
+}
+
+impl StartError {
+    /// Reports it, and returns the exit code.
+    pub(super) fn report(&self, outputs: JsonOutputs) -> ExitReason {
+        let exit = match self {
+            Self::Settings(_) | Self::Store(_) => ExitReason::Usage,
+            Self::Signals(_) => ExitReason::LocalIo,
+        };
+        outputs.report_failure(exit, &message::chain_text(self), None)
+    }
 }
 
 /// How a run ended.

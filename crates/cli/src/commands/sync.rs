@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::objects::{DeletionOutput, report};
 use super::run_loop::{
-    EngineEvents, RenderContext, RunLoop, new_runtime, stop_on_signals, with_events,
+    EngineEvents, RenderContext, RunLoop, StartError, block_on, stop_on_signals, with_events,
 };
 use super::uploads::{UploadRun, UploadSettings, connect, input_exit, input_message, report_input};
 use crate::args::{ProgressKind, SyncArgs};
@@ -34,58 +34,43 @@ pub(crate) fn run(args: &SyncArgs) -> ExitCode {
 }
 
 fn sync(args: &SyncArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
-    let usage = |error: SettingError| {
-        outputs.report_failure(ExitReason::Usage, &error.to_string(), error.hint())
-    };
+    let usage = |error: SettingError| error.report(outputs);
     let (source, destination) = sync_places(args).map_err(usage)?;
     let sync_settings = sync_settings(args, &destination).map_err(usage)?;
     if args.messages.json || args.dry_run {
         output::check_stdout().map_err(|error| output::report_write_error(&error))?;
     }
-    let runtime = new_runtime().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
-    })?;
-    let exit = runtime.block_on(Box::pin(async {
-        let mut session = connect(settings(args), outputs).await?;
-        let cannot_start =
-            |error| outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None);
-        let (run_loop, events) = RunLoop::start().map_err(cannot_start)?;
-        session.stop = run_loop.stop();
-        // Deletions begin when the loop has ended.
-        let _signals = stop_on_signals(session.stop.clone()).map_err(cannot_start)?;
-        let sides = SyncSides {
-            source,
-            destination,
-            session,
-        };
-        let (sync, copies) = RunningSync::start(sync_settings, sides.clone());
-        let run = SyncRun {
-            args,
-            outputs,
-            sides,
-        };
-        let copied = match args.dry_run {
-            true => run.show(copies).await?,
-            false => Box::pin(run.copy(copies, run_loop, events)).await,
-        };
-        run.finish(sync, &copied).await
-    }));
-    runtime.shutdown_background();
-    exit
+    block_on(
+        outputs,
+        Box::pin(async {
+            let mut session = connect(settings(args), outputs).await?;
+            let cannot_start = |error: StartError| error.report(outputs);
+            let (run_loop, events) = RunLoop::start().map_err(cannot_start)?;
+            session.stop = run_loop.stop();
+            // Deletions begin when the loop has ended.
+            let _signals = stop_on_signals(session.stop.clone()).map_err(cannot_start)?;
+            let sides = SyncSides {
+                source,
+                destination,
+                session,
+            };
+            let (sync, copies) = RunningSync::start(sync_settings, sides.clone());
+            let run = SyncRun {
+                args,
+                outputs,
+                sides,
+            };
+            let copied = match args.dry_run {
+                true => run.show(copies).await?,
+                false => Box::pin(run.copy(copies, run_loop, events)).await,
+            };
+            run.finish(sync, &copied).await
+        }),
+    )
 }
 
 fn settings(args: &SyncArgs) -> UploadSettings<'_> {
-    UploadSettings {
-        s3: &args.s3,
-        connection: &args.connection,
-        max_connections: args.speed.max_connections,
-        part_size: args.speed.part_size.map(|size| size.0),
-        expected_size: None,
-        limit_rate: args.speed.limit_rate.map(|size| size.0),
-        resume: Some(&args.resume),
-        checksum: None,
-        login: None,
-    }
+    UploadSettings::new(&args.s3, &args.connection).with_speed(&args.speed, &args.resume)
 }
 
 /// How the copies of a sync ended.

@@ -2,7 +2,7 @@
 //!
 //! Keys are collected as lists bring them. What came of each is a [`TransferEvent`].
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use haul_plan::{RefusalReach, RefusalStep, SharedRefusal};
@@ -11,9 +11,8 @@ use http::StatusCode;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::lister::ObjectLister;
 use super::retries::{BucketError, retrying};
-use super::selection::{NamedObjects, ObjectSelection};
+use super::selection::{NamedObjects, SelectedObjects};
 use super::session::StoreSession;
 use crate::event::{TransferEvent, TransferEventSender};
 
@@ -82,7 +81,7 @@ pub enum DeletionError {
     #[error(transparent)]
     Store(#[from] BucketError),
     /// One refusal hits every key.
-    #[error("every other key would be refused in the same way: {tried} were{}", NotTriedText(*not_tried))]
+    #[error("every other key would be refused in the same way: {tried} were{}", not_tried_text(*not_tried))]
     Refused {
         /// How many were refused.
         tried: u64,
@@ -100,15 +99,10 @@ pub enum DeletionError {
     },
 }
 
-/// How many keys were not tried.
-struct NotTriedText(usize);
-
-impl std::fmt::Display for NotTriedText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            0 => Ok(()),
-            count => write!(f, ", and {count} of those listed so far were not tried"),
-        }
+fn not_tried_text(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        count => format!(", and {count} of those listed so far were not tried"),
     }
 }
 
@@ -124,16 +118,7 @@ pub async fn delete_named(
     events: TransferEventSender,
 ) -> Result<DeletionSummary, DeletionError> {
     if let Some(max) = max {
-        let mut count = 0_u64;
-        for objects in named {
-            let mut keys = NamedKeys::new(session, objects);
-            while keys.next().await?.is_some() {
-                count += 1;
-                if count > max {
-                    return Err(DeletionError::TooMany { max });
-                }
-            }
-        }
+        check_count(session, named, max).await?;
     }
     let mut deletion = ObjectDeletion::new(session.clone(), options, events);
     for objects in named {
@@ -149,49 +134,65 @@ pub async fn delete_named(
     deletion.finish().await
 }
 
-/// The keys that an address names.
-struct NamedKeys<'a> {
-    /// `None` at the end, and for an address that names one key.
-    list: Option<(&'a ObjectSelection, ObjectLister)>,
-    /// Keys whose turn it is.
-    keys: VecDeque<String>,
-    /// Keys of the last page. Their turn comes with the next one: of a list that does not advance nothing is deleted (row F36).
-    last_page: VecDeque<String>,
+async fn check_count(
+    session: &StoreSession,
+    named: &[NamedObjects],
+    max: u64,
+) -> Result<(), DeletionError> {
+    let mut count = 0_u64;
+    for objects in named {
+        let mut keys = NamedKeys::new(session, objects);
+        while keys.next().await?.is_some() {
+            count += 1;
+            if count > max {
+                return Err(DeletionError::TooMany { max });
+            }
+        }
+    }
+    Ok(())
 }
 
-impl<'a> NamedKeys<'a> {
-    fn new(session: &StoreSession, objects: &'a NamedObjects) -> Self {
+/// The keys that an address names.
+struct NamedKeys {
+    /// `None` at the end, and for an address that names one key.
+    list: Option<SelectedObjects>,
+    /// Keys whose turn it is.
+    keys: std::vec::IntoIter<String>,
+    /// Keys of the last page. Their turn comes with the next one: of a list that does not advance nothing is deleted (row F36).
+    last_page: Vec<String>,
+}
+
+impl NamedKeys {
+    fn new(session: &StoreSession, objects: &NamedObjects) -> Self {
         let (list, keys) = match objects {
-            NamedObjects::One(address) => (None, [address.key.clone()].into()),
+            NamedObjects::One(address) => (None, vec![address.key.clone()]),
             NamedObjects::Selection(selection) => {
-                let lister = session.list(&selection.prefix);
-                (Some((selection, lister)), VecDeque::new())
+                (Some(session.list(selection.clone())), Vec::new())
             }
         };
         Self {
             list,
-            keys,
-            last_page: VecDeque::new(),
+            keys: keys.into_iter(),
+            last_page: Vec::new(),
         }
     }
 
     async fn next(&mut self) -> Result<Option<String>, BucketError> {
         loop {
-            if let Some(key) = self.keys.pop_front() {
+            if let Some(key) = self.keys.next() {
                 return Ok(Some(key));
             }
-            let Some((selection, lister)) = &mut self.list else {
+            let Some(list) = &mut self.list else {
                 return Ok(None);
             };
-            let Some(page) = lister.next_page().await else {
-                self.list = None;
-                self.keys = std::mem::take(&mut self.last_page);
-                continue;
+            let page = match list.next_page().await.transpose()? {
+                Some(page) => page.into_iter().map(|object| object.key).collect(),
+                None => {
+                    self.list = None;
+                    Vec::new()
+                }
             };
-            let page = page?.into_iter();
-            let page = page.filter(|object| selection.contains(object));
-            let page = page.map(|object| object.key).collect();
-            self.keys = std::mem::replace(&mut self.last_page, page);
+            self.keys = std::mem::replace(&mut self.last_page, page).into_iter();
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use haul_s3::{ListedObject, ObjectListRequest, S3Address};
 
-use super::lister::{ListProgress, ObjectLister};
+use super::lister::ListProgress;
 use super::retries::BucketError;
-use super::selection::ObjectSelection;
+use super::selection::{ObjectSelection, SelectedObjects};
 use super::session::StoreSession;
 
 /// A list that is read page by page.
@@ -13,7 +13,7 @@ pub enum ObjectListing {
     /// What a folder would show.
     Folder(FolderListing),
     /// All objects of a selection, whatever folders they are in.
-    Selection(ObjectSelection, ObjectLister),
+    Selection(SelectedObjects),
 }
 
 /// A part of a list: its folders, then its objects, each in their order.
@@ -54,8 +54,7 @@ impl ObjectListing {
     /// Lists the objects of a selection.
     #[must_use]
     pub fn selection(session: &StoreSession, selection: ObjectSelection) -> Self {
-        let lister = session.list(&selection.prefix);
-        Self::Selection(selection, lister)
+        Self::Selection(session.list(selection))
     }
 
     /// The next page; `None` at the end.
@@ -65,14 +64,12 @@ impl ObjectListing {
     pub async fn next_page(&mut self) -> Result<Option<ListingPage>, BucketError> {
         match self {
             Self::Folder(folder) => folder.next_page().await,
-            Self::Selection(selection, lister) => {
-                let Some(page) = lister.next_page().await else {
-                    return Ok(None);
-                };
-                let mut objects = page?;
-                objects.retain(|object| selection.contains(object));
-                let folders = Vec::new();
-                Ok(Some(ListingPage { folders, objects }))
+            Self::Selection(objects) => {
+                let page = objects.next_page().await.transpose()?;
+                Ok(page.map(|objects| ListingPage {
+                    objects,
+                    ..ListingPage::default()
+                }))
             }
         }
     }

@@ -18,5 +18,5 @@ pub use deletion::{
 pub use lister::{ListProgress, ListedPage, ObjectLister};
 pub use listing::{FolderListing, ListingPage, ObjectListing};
 pub use retries::{BucketError, retrying};
-pub use selection::{NamedObjects, ObjectSelection};
+pub use selection::{NamedObjects, ObjectSelection, SelectedObjects};
 pub use session::StoreSession;

@@ -3,6 +3,9 @@
 use haul_plan::{KeyFilter, KeyPattern};
 use haul_s3::{ListedObject, S3Address};
 
+use super::lister::{ListedPage, ObjectLister};
+use super::retries::BucketError;
+
 /// The objects that an address names.
 #[derive(Debug, Clone)]
 pub enum NamedObjects {
@@ -25,6 +28,48 @@ pub struct ObjectSelection {
     filter: KeyFilter,
     /// How much of a key is no part of a name: the folder of the prefix.
     folder_length: usize,
+}
+
+/// The objects of a selection, as a list brings them.
+#[derive(Debug)]
+pub struct SelectedObjects {
+    /// Which these are.
+    pub(crate) selection: ObjectSelection,
+    pub(super) lister: ObjectLister,
+    /// Those that have come, for [`Self::blocking_next`].
+    pub(super) page: std::vec::IntoIter<ListedObject>,
+    /// The number in the list of the object that came last.
+    pub(crate) number: u64,
+}
+
+impl SelectedObjects {
+    /// The next objects; `None` at the end.
+    ///
+    /// # Errors
+    /// The list ends with the error.
+    pub async fn next_page(&mut self) -> Option<ListedPage> {
+        let mut page = self.lister.next_page().await?;
+        if let Ok(objects) = &mut page {
+            objects.retain(|object| self.selection.contains(object));
+        }
+        Some(page)
+    }
+
+    /// The next object, for a thread that may wait; `None` at the end.
+    pub(crate) fn blocking_next(&mut self) -> Option<Result<ListedObject, BucketError>> {
+        loop {
+            for object in self.page.by_ref() {
+                self.number += 1;
+                if self.selection.contains(&object) {
+                    return Some(Ok(object));
+                }
+            }
+            match self.lister.blocking_next_page()? {
+                Ok(page) => self.page = page.into_iter(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
 }
 
 impl NamedObjects {

@@ -3,11 +3,12 @@
 use std::future::Future;
 
 use haul_plan::RetryOptions;
-use haul_s3::{S3Address, S3Client, S3Error};
+use haul_s3::{S3Client, S3Error};
 use tokio_util::sync::CancellationToken;
 
 use super::lister::ObjectLister;
 use super::retries::{BucketError, retrying};
+use super::selection::{ObjectSelection, SelectedObjects};
 
 /// A store, and how requests to it are retried and stopped. Clones share connections.
 #[derive(Debug, Clone)]
@@ -32,10 +33,15 @@ impl StoreSession {
         retrying(&self.retry, &self.stop, request).await
     }
 
-    /// Starts a list of all objects whose keys begin with the address's key.
+    /// Starts the list of a selection. To be called on a runtime.
     #[must_use]
-    pub fn list(&self, prefix: &S3Address) -> ObjectLister {
-        let (client, retry) = (self.client.clone(), self.retry.clone());
-        ObjectLister::start(client, prefix, retry, self.stop.clone())
+    pub fn list(&self, selection: ObjectSelection) -> SelectedObjects {
+        let (client, retry, stop) = (self.client.clone(), self.retry.clone(), self.stop.clone());
+        SelectedObjects {
+            lister: ObjectLister::start(client, &selection.prefix, retry, stop),
+            selection,
+            page: Vec::new().into_iter(),
+            number: 0,
+        }
     }
 }

@@ -10,7 +10,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::batch_manifest::UploadManifest;
+use super::batch_manifest::upload_row;
 use super::engine::UploadEngine;
 use super::error::PutError;
 use super::job_source::{FoundTotals, FoundUpload, UploadJobSource};
@@ -25,6 +25,9 @@ const MAX_FILES: usize = 64;
 
 /// How often a snapshot is published.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Rows may wait for so many ticks, a second, before they would survive a power cut.
+const SYNC_TICKS: u32 = 10;
 
 /// A batch of uploads, or of copies inside a store.
 #[derive(Debug)]
@@ -81,13 +84,14 @@ impl UploadBatch {
             // A manifest that cannot be written stops the run as well.
             stop: session.stop.child_token(),
             tasks: JoinSet::new(),
-            manifest: manifest.map(UploadManifest::new),
+            manifest,
+            unsynced_ticks: 0,
             refusals: SharedRefusal::default(),
             held: Vec::new(),
             summary: UploadSummary::default(),
         };
         running.run().await;
-        running.record(UploadManifest::sync);
+        running.record(Manifest::sync);
         running.count_not_tried();
         running.summary
     }
@@ -110,7 +114,9 @@ struct RunningUploads {
     totals: Arc<FoundTotals>,
     stop: CancellationToken,
     tasks: JoinSet<UploadEnd>,
-    manifest: Option<UploadManifest>,
+    manifest: Option<Manifest>,
+    /// Ticks since rows were made durable.
+    unsynced_ticks: u32,
     /// Finds out whether one refusal hits every file.
     refusals: SharedRefusal,
     /// Failures that are told if it does not.
@@ -164,7 +170,10 @@ impl RunningUploads {
     }
 
     async fn on_ended(&mut self, end: UploadEnd) {
-        self.record(|manifest| manifest.add(&end));
+        // One that was interrupted has no row.
+        if !matches!(end.result, Err(PutError::Interrupted { .. })) {
+            self.record(|manifest| manifest.append([&upload_row(&end)]));
+        }
         let end = Arc::new(end);
         let counts = &mut self.summary.counts;
         let mut is_held = false;
@@ -209,7 +218,7 @@ impl RunningUploads {
     }
 
     /// Writes to the manifest. When that fails the run stops: its outcomes would be lost.
-    fn record(&mut self, write: impl FnOnce(&mut UploadManifest) -> Result<(), ManifestError>) {
+    fn record(&mut self, write: impl FnOnce(&mut Manifest) -> Result<(), ManifestError>) {
         if let Some(Err(error)) = self.manifest.as_mut().map(write) {
             self.manifest = None;
             self.stop.cancel();
@@ -222,7 +231,11 @@ impl RunningUploads {
 
     fn on_tick(&mut self) {
         self.summary.counts.fetched = self.engine.sent_bytes();
-        self.record(UploadManifest::sync_if_due);
+        self.unsynced_ticks += 1;
+        if self.unsynced_ticks >= SYNC_TICKS {
+            self.unsynced_ticks = 0;
+            self.record(Manifest::sync);
+        }
         if self.is_batch {
             let mut summary = self.summary.counts.clone();
             self.totals.fill(&mut summary);

@@ -1,67 +1,11 @@
-//! The record of a batch of uploads: a row for each file, in the format of a batch of downloads.
-
-use std::time::Duration;
-
-use tokio::time::Instant;
+//! The row of an upload in a manifest, in the format of a batch of downloads.
 
 use super::batch::UploadEnd;
-use super::error::PutError;
 use crate::batch::error_chain;
-use crate::manifest::{
-    JobRowState, Manifest, ManifestError, ManifestRow, ManifestRowError, RowTimings,
-};
+use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
 
-/// How long rows may wait before they would survive a power cut.
-const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-
-/// An open manifest.
-#[derive(Debug)]
-pub(super) struct UploadManifest {
-    manifest: Manifest,
-    synced_at: Instant,
-}
-
-impl UploadManifest {
-    pub(super) fn new(manifest: Manifest) -> Self {
-        Self {
-            manifest,
-            synced_at: Instant::now(),
-        }
-    }
-
-    /// Adds the row of an upload that has ended. One that was interrupted has none.
-    ///
-    /// # Errors
-    /// The disk takes no more.
-    pub(super) fn add(&mut self, end: &UploadEnd) -> Result<(), ManifestError> {
-        if matches!(end.result, Err(PutError::Interrupted { .. })) {
-            return Ok(());
-        }
-        self.manifest.append([&row(end)])
-    }
-
-    /// Makes rows durable if that was long ago.
-    ///
-    /// # Errors
-    /// The disk takes no more.
-    pub(super) fn sync_if_due(&mut self) -> Result<(), ManifestError> {
-        match self.synced_at.elapsed() < SYNC_INTERVAL {
-            true => Ok(()),
-            false => self.sync(),
-        }
-    }
-
-    /// Makes all rows durable.
-    ///
-    /// # Errors
-    /// The disk takes no more.
-    pub(super) fn sync(&mut self) -> Result<(), ManifestError> {
-        self.synced_at = Instant::now();
-        self.manifest.sync()
-    }
-}
-
-fn row(end: &UploadEnd) -> ManifestRow {
+/// The row of an upload that has ended.
+pub(super) fn upload_row(end: &UploadEnd) -> ManifestRow {
     let (outcome, error) = (end.result.as_ref().ok(), end.result.as_ref().err());
     let checksums = outcome.into_iter().flat_map(|outcome| &outcome.checksums);
     let total = outcome.map_or(0, |outcome| outcome.elapsed.as_millis());

@@ -2,13 +2,13 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use haul_s3::{ListedObject, S3Address};
+use haul_s3::S3Address;
 use http::HeaderMap;
 use tokio::runtime::Handle;
 
 use super::job_source::FoundUpload;
 use super::options::{SourceObject, UploadInput, UploadJob};
-use crate::bucket::{NamedObjects, ObjectLister, ObjectSelection, StoreSession};
+use crate::bucket::{NamedObjects, SelectedObjects, StoreSession};
 use crate::input_error::InputError;
 
 /// What is copied where.
@@ -86,18 +86,10 @@ pub struct CopyJobs {
     settings: CopySettings,
     session: StoreSession,
     runtime: Handle,
-    list: Option<ListedSource>,
+    list: Option<SelectedObjects>,
     /// The names of objects that were named one by one. A later one of the same name would replace the copy.
     names: HashSet<String>,
     next_id: u64,
-}
-
-/// A list of sources that is being read.
-#[derive(Debug)]
-struct ListedSource {
-    selection: ObjectSelection,
-    lister: ObjectLister,
-    page: VecDeque<ListedObject>,
 }
 
 impl CopyJobs {
@@ -120,11 +112,7 @@ impl CopyJobs {
             NamedObjects::Selection(selection) => selection,
         };
         let _entered = self.runtime.enter();
-        self.list = Some(ListedSource {
-            lister: self.session.list(&selection.prefix),
-            page: VecDeque::new(),
-            selection,
-        });
+        self.list = Some(self.session.list(selection));
         None
     }
 
@@ -146,27 +134,20 @@ impl CopyJobs {
     }
 
     fn next_listed(&mut self) -> Option<FoundUpload> {
-        loop {
-            let list = self.list.as_mut()?;
-            let Some(object) = list.page.pop_front() else {
-                match list.lister.blocking_next_page() {
-                    Some(Ok(page)) => list.page = page.into(),
-                    Some(Err(error)) => {
-                        self.list = None;
-                        return Some(Err(error.into()));
-                    }
-                    None => self.list = None,
-                }
-                continue;
-            };
-            if list.selection.contains(&object) {
+        let list = self.list.as_mut()?;
+        match list.blocking_next() {
+            Some(Ok(object)) => {
                 let name = list.selection.name_of(&object.key).to_owned();
                 let source = SourceObject {
                     address: list.selection.prefix.with_key(object.key),
                     size: object.size,
                     etag: object.etag,
                 };
-                return Some(self.job(source, &name));
+                Some(self.job(source, &name))
+            }
+            end => {
+                self.list = None;
+                end.and_then(Result::err).map(|error| Err(error.into()))
             }
         }
     }

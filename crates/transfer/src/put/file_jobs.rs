@@ -62,29 +62,12 @@ pub struct FileJobs {
 /// Files that are not uploaded, without being failures. Counted while others are found.
 #[derive(Debug, Default)]
 pub struct LeftOutCounts {
-    done_earlier: AtomicU64,
-    unmatched: AtomicU64,
-    partial_files: AtomicU64,
-}
-
-impl LeftOutCounts {
     /// Files that an earlier run has uploaded.
-    #[must_use]
-    pub fn done_earlier(&self) -> u64 {
-        self.done_earlier.load(Ordering::Relaxed)
-    }
-
+    pub done_earlier: AtomicU64,
     /// Files of folders that the filter leaves out.
-    #[must_use]
-    pub fn unmatched(&self) -> u64 {
-        self.unmatched.load(Ordering::Relaxed)
-    }
-
+    pub unmatched: AtomicU64,
     /// Partial files of haul in folders.
-    #[must_use]
-    pub fn partial_files(&self) -> u64 {
-        self.partial_files.load(Ordering::Relaxed)
-    }
+    pub partial_files: AtomicU64,
 }
 
 impl FileJobs {

@@ -30,7 +30,7 @@ pub enum ContentError {
 ///
 /// # Errors
 /// The store refused, or could not be reached.
-pub async fn object_digests(
+pub(super) async fn object_digests(
     client: &S3Client,
     object: &S3Address,
     retry: &RetryOptions,
@@ -56,7 +56,7 @@ pub async fn object_digests(
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn file_has_content(path: &Path, object: &ObjectDigests) -> io::Result<bool> {
+pub(crate) fn file_has_content(path: &Path, object: &ObjectDigests) -> io::Result<bool> {
     let Some(checksum) = object.content_checksum() else {
         return Ok(false);
     };

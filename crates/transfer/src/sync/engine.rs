@@ -5,48 +5,23 @@
 
 use std::io;
 
-use haul_plan::KeyFilter;
-use haul_plan::sync::{SyncComparison, SyncOptions};
-use tokio::runtime::Handle;
-use tokio::task::{JoinHandle, JoinSet};
-
 use super::copies::SyncCopies;
 use super::deletion_list::DeletionList;
 use super::local_file_entries::delete_file;
-use super::merge::{MergeOutcome, OpenLists, ProblemReporter, start_merge};
-use super::place::{SyncLists, SyncPlace, SyncSides};
+use super::merge::{RunningMerge, start_merge};
+use super::place::{SyncPlace, SyncSettings, SyncSides};
 use crate::bucket::{
     BucketError, DeletedFiles, DeletionError, DeletionFailure, DeletionOptions, DeletionSummary,
     ObjectDeletion,
 };
 use crate::event::{TransferEvent, TransferEventSender};
-use crate::put::ObjectHeaders;
-
-/// How two places are made alike.
-#[derive(Debug, Clone)]
-pub struct SyncSettings {
-    /// What is copied and deleted.
-    pub options: SyncOptions,
-    /// Which files are meant, on both sides.
-    pub filter: KeyFilter,
-    /// Whether links to folders are followed, on both sides.
-    pub follows_links: bool,
-    /// The fields of objects that are stored.
-    pub headers: ObjectHeaders,
-    /// Whether everything may be deleted because the source has no files.
-    pub allows_empty_source: bool,
-}
 
 /// A sync under way. The first step is to copy what [`RunningSync::start`] returns, the second [`RunningSync::deletions`].
 #[derive(Debug)]
 pub struct RunningSync {
     sides: SyncSides,
     allows_empty_source: bool,
-    outcome: JoinHandle<io::Result<MergeOutcome>>,
-    /// What could not be read in folders.
-    problems: ProblemReporter,
-    /// The task that compares contents; it ends when this is dropped.
-    _comparisons: JoinSet<()>,
+    merge: RunningMerge,
 }
 
 /// What only the destination has.
@@ -75,47 +50,19 @@ impl RunningSync {
     /// Starts to read both sides. To be called on a runtime.
     #[must_use]
     pub fn start(settings: SyncSettings, sides: SyncSides) -> (Self, SyncCopies) {
-        let SyncSettings {
-            options,
-            filter,
-            follows_links,
-            headers,
-            allows_empty_source,
-        } = settings;
-        let compares_content = options.comparison == SyncComparison::Content;
-        let runtime = Handle::current();
-        let merge = start_merge(sides.clone(), options, move |sides, problems| {
-            // Lists of objects are tasks.
-            let _entered = runtime.enter();
-            let lists = SyncLists {
-                session: &sides.session,
-                filter: &filter,
-                follows_links,
-                compares_content,
-            };
-            let (of_source, of_destination) = (problems.clone(), problems.clone());
-            let (source, destination) = (&sides.source, &sides.destination);
-            Ok(OpenLists {
-                source: lists.source(source, destination, move |problem| {
-                    of_source.report(problem);
-                })?,
-                destination: lists.destination(destination, source, move |problem| {
-                    of_destination.report_of_destination(problem);
-                })?,
-            })
-        });
+        let (headers, follows_links) = (settings.headers.clone(), settings.follows_links);
+        let allows_empty_source = settings.allows_empty_source;
+        let (merge, found) = start_merge(sides.clone(), settings);
         let copies = SyncCopies {
             sides: sides.clone(),
-            found: merge.copies,
+            found,
             headers,
             follows_links,
         };
         let sync = Self {
             sides,
             allows_empty_source,
-            outcome: merge.outcome,
-            problems: merge.problems,
-            _comparisons: merge.comparisons,
+            merge,
         };
         (sync, copies)
     }
@@ -126,14 +73,17 @@ impl RunningSync {
     /// # Errors
     /// A folder cannot be read.
     pub async fn deletions(self, failed: u64, went_well: bool) -> io::Result<SyncDeletions> {
-        let outcome = self.outcome.await;
+        let RunningMerge {
+            outcome, problems, ..
+        } = self.merge;
+        let outcome = outcome.await;
         let outcome =
             outcome.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
         // What was left out failed, and its names are not in the way of deletions: they are known.
         let is_whole = went_well
             && outcome.is_complete
-            && self.problems.missing() == 0
-            && failed == self.problems.left_out();
+            && problems.missing() == 0
+            && failed == problems.left_out();
         let refusal = match outcome.is_refused {
             true => Some(DeletionRefusal::TooMany),
             false if outcome.deletions.is_empty() => None,

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_plan::path_of_key;
-use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncMergeError, SyncOptions};
+use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncMergeError};
 use haul_s3::S3Address;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use super::content::{ContentError, file_has_content, object_digests};
 use super::deletion_list::DeletionList;
-use super::place::{SyncEntries, SyncPlace, SyncSides};
+use super::place::{SyncPlace, SyncSettings, SyncSides};
 use crate::bucket::{BucketError, StoreSession};
 use crate::folder_walk::FolderProblem;
 use crate::input_error::InputError;
@@ -44,14 +45,14 @@ enum SyncStep {
     Compare(SyncEntry, SyncEntry),
 }
 
-/// A merge that runs, and the files to copy that it finds.
+/// A merge that runs.
+#[derive(Debug)]
 pub(super) struct RunningMerge {
-    pub(super) copies: mpsc::Receiver<FoundCopy>,
     pub(super) outcome: JoinHandle<std::io::Result<MergeOutcome>>,
-    /// The task that compares contents; it ends when this is dropped.
-    pub(super) comparisons: JoinSet<()>,
     /// What could not be read in folders.
     pub(super) problems: ProblemReporter,
+    /// The task that compares contents; it ends when this is dropped.
+    _comparisons: JoinSet<()>,
 }
 
 /// Passes on what cannot be read in folders.
@@ -103,18 +104,11 @@ impl ProblemReporter {
     }
 }
 
-/// Both lists.
-pub(super) struct OpenLists {
-    pub(super) source: SyncEntries,
-    pub(super) destination: SyncEntries,
-}
-
-/// Starts a merge. `open` opens both lists on the thread that reads them.
+/// Starts a merge on a thread that reads both lists. Also returns the files to copy.
 pub(super) fn start_merge(
     sides: SyncSides,
-    options: SyncOptions,
-    open: impl FnOnce(&SyncSides, &ProblemReporter) -> std::io::Result<OpenLists> + Send + 'static,
-) -> RunningMerge {
+    settings: SyncSettings,
+) -> (RunningMerge, mpsc::Receiver<FoundCopy>) {
     let (step_sender, steps) = mpsc::channel(DECISIONS_AHEAD);
     let (copy_sender, copies) = mpsc::channel(DECISIONS_AHEAD);
     let problems = ProblemReporter {
@@ -122,25 +116,31 @@ pub(super) fn start_merge(
         missing: Arc::default(),
         left_out: Arc::default(),
     };
-    let (reporter, merged) = (problems.clone(), sides.clone());
+    let (reporter, merged, runtime) = (problems.clone(), sides.clone(), Handle::current());
     let outcome = tokio::task::spawn_blocking(move || {
-        let lists = open(&merged, &reporter)?;
-        merge(&merged, options, lists, &step_sender, &reporter)
+        // Lists of objects are tasks.
+        let _entered = runtime.enter();
+        let (of_source, of_destination) = (reporter.clone(), reporter.clone());
+        let source = settings.source_entries(&merged, move |problem| of_source.report(problem))?;
+        let destination = settings.destination_entries(&merged, move |problem| {
+            of_destination.report_of_destination(problem);
+        })?;
+        let decisions = SyncMerge::new(settings.options, source, destination);
+        merge(&merged, decisions, &step_sender, &reporter)
     });
     let mut comparisons = JoinSet::new();
     comparisons.spawn(async move { compare_contents(&sides, steps, copy_sender).await });
-    RunningMerge {
-        copies,
+    let merge = RunningMerge {
         outcome,
-        comparisons,
         problems,
-    }
+        _comparisons: comparisons,
+    };
+    (merge, copies)
 }
 
 fn merge(
     sides: &SyncSides,
-    options: SyncOptions,
-    lists: OpenLists,
+    decisions: impl Iterator<Item = Result<SyncDecision, SyncMergeError<BucketError>>>,
     steps: &mpsc::Sender<SyncStep>,
     problems: &ProblemReporter,
 ) -> std::io::Result<MergeOutcome> {
@@ -151,7 +151,7 @@ fn merge(
         is_complete: false,
     };
     let mut last_link = None;
-    for decision in SyncMerge::new(options, lists.source, lists.destination) {
+    for decision in decisions {
         if sides.session.stop.is_cancelled() {
             return Ok(outcome);
         }

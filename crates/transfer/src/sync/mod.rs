@@ -12,11 +12,9 @@ mod merge;
 mod object_entries;
 mod place;
 
-pub use content::{ContentError, file_has_content, object_digests};
+pub use content::ContentError;
+pub(crate) use content::file_has_content;
 pub use copies::{SyncCopies, SyncDownloadSummary};
-pub use deletion_list::DeletionList;
-pub use engine::{DeletionRefusal, RunningSync, SyncDeletions, SyncSettings};
-pub use local_file_entries::{LocalFileEntries, delete_file};
+pub use engine::{DeletionRefusal, RunningSync, SyncDeletions};
 pub use merge::FoundCopy;
-pub use object_entries::ObjectEntries;
-pub use place::{SyncPlace, SyncPlaceError, SyncSides, check_sync_places};
+pub use place::{SyncPlace, SyncPlaceError, SyncSettings, SyncSides, check_sync_places};

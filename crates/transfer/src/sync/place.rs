@@ -4,14 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use haul_plan::KeyFilter;
-use haul_plan::sync::SyncEntry;
+use haul_plan::sync::{SyncComparison, SyncEntry, SyncOptions};
 use haul_s3::S3Address;
 use tokio::runtime::Handle;
 
 use super::local_file_entries::LocalFileEntries;
 use super::object_entries::ObjectEntries;
-use crate::bucket::{BucketError, StoreSession};
+use crate::bucket::{BucketError, ObjectSelection, StoreSession};
 use crate::folder_walk::{FolderProblem, FolderWalk};
+use crate::put::ObjectHeaders;
 
 /// Entries of a folder that are passed on together, and how many such chunks may wait.
 const CHUNK: usize = 256;
@@ -122,49 +123,54 @@ fn read_ahead(mut entries: SyncEntries) -> SyncEntries {
     Box::new(chunks.into_iter().chain(end).flatten())
 }
 
-/// Opens lists of both sides.
-pub(super) struct SyncLists<'a> {
-    pub(super) session: &'a StoreSession,
-    pub(super) filter: &'a KeyFilter,
-    /// Whether links to folders are followed.
-    pub(super) follows_links: bool,
-    /// Whether contents are compared.
-    pub(super) compares_content: bool,
+/// How two places are made alike.
+#[derive(Debug, Clone)]
+pub struct SyncSettings {
+    /// What is copied and deleted.
+    pub options: SyncOptions,
+    /// Which files are meant, on both sides.
+    pub filter: KeyFilter,
+    /// Whether links to folders are followed, on both sides.
+    pub follows_links: bool,
+    /// The fields of objects that are stored.
+    pub headers: ObjectHeaders,
+    /// Whether everything may be deleted because the source has no files.
+    pub allows_empty_source: bool,
 }
 
-impl SyncLists<'_> {
+impl SyncSettings {
     /// The list of the source.
     ///
     /// # Errors
     /// It is a folder that cannot be read.
-    pub(super) fn source(
+    pub(super) fn source_entries(
         &self,
-        source: &SyncPlace,
-        destination: &SyncPlace,
+        sides: &SyncSides,
         on_problem: impl FnMut(FolderProblem) + Send + 'static,
     ) -> io::Result<SyncEntries> {
-        Ok(match source {
-            SyncPlace::Folder(root) => {
-                let walk = FolderWalk::open(root, self.follows_links)?;
-                read_ahead(Box::new(self.files(walk, on_problem)))
+        let root = match &sides.source {
+            SyncPlace::Bucket(prefix) => {
+                return Ok(self.objects(sides, prefix, sides.destination.folder().is_some()));
             }
-            SyncPlace::Bucket(prefix) => self.objects(prefix, destination.folder().is_some()),
-        })
+            SyncPlace::Folder(root) => root,
+        };
+        let walk = FolderWalk::open(root, self.follows_links)?;
+        let entries = LocalFileEntries::new(walk, self.filter.clone(), on_problem);
+        Ok(read_ahead(Box::new(entries)))
     }
 
     /// The list of the destination: a folder that does not exist has no files.
     ///
     /// # Errors
     /// It is a folder that cannot be read.
-    pub(super) fn destination(
+    pub(super) fn destination_entries(
         &self,
-        destination: &SyncPlace,
-        source: &SyncPlace,
+        sides: &SyncSides,
         on_problem: impl FnMut(FolderProblem) + Send + 'static,
     ) -> io::Result<SyncEntries> {
-        let root = match destination {
+        let root = match &sides.destination {
             SyncPlace::Bucket(prefix) => {
-                return Ok(self.objects(prefix, source.folder().is_some()));
+                return Ok(self.objects(sides, prefix, sides.source.folder().is_some()));
             }
             SyncPlace::Folder(root) => root,
         };
@@ -174,33 +180,21 @@ impl SyncLists<'_> {
             }
             other => other?,
         };
-        let entries = self.files(walk, on_problem);
-        Ok(read_ahead(match source.bucket() {
-            // A tag says that nobody has changed the file; --checksum wants more.
-            Some(origin) if !self.compares_content => {
-                Box::new(entries.with_tags_of(origin.clone()))
-            }
-            _ => Box::new(entries),
-        }))
+        let entries = LocalFileEntries::new(walk, self.filter.clone(), on_problem);
+        let compares_content = self.options.comparison == SyncComparison::Content;
+        Ok(read_ahead(Box::new(match &sides.source {
+            // A tag says that nobody has changed the file; contents want more.
+            SyncPlace::Bucket(origin) if !compares_content => entries.with_tags_of(origin.clone()),
+            _ => entries,
+        })))
     }
 
-    fn files(
-        &self,
-        walk: FolderWalk,
-        on_problem: impl FnMut(FolderProblem) + Send + 'static,
-    ) -> LocalFileEntries {
-        LocalFileEntries::new(walk, self.filter.clone(), on_problem)
-    }
-
-    fn objects(&self, prefix: &S3Address, skips_folders: bool) -> SyncEntries {
-        let lister = self.session.list(prefix);
-        let filter = self.filter.clone();
-        Box::new(ObjectEntries::new(
-            lister,
-            &prefix.key,
-            filter,
+    fn objects(&self, sides: &SyncSides, prefix: &S3Address, skips_folders: bool) -> SyncEntries {
+        let selection = ObjectSelection::below(prefix.clone(), self.filter.clone());
+        Box::new(ObjectEntries {
+            objects: sides.session.list(selection),
             skips_folders,
-        ))
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use haul_transfer::TransferTimeLimit;
 use haul_transfer::bucket::{BucketError, StoreSession};
 use tokio_util::sync::CancellationToken;
 
-use super::run_loop::{new_runtime, stop_on_signals};
+use super::run_loop::{block_on, stop_on_signals};
 use crate::args::{ConnectionArgs, LsArgs, PresignArgs, RmArgs, S3Args};
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
@@ -60,38 +60,24 @@ pub(super) fn run<F: Future<Output = Result<ExitReason, ExitReason>>>(
     outputs: JsonOutputs,
     command: impl FnOnce(StoreSession) -> F,
 ) -> ExitCode {
-    let prepared = connection_config(connection, None).map_err(|error| {
-        outputs.report_failure(
-            error.exit_reason(),
-            &message::chain_text(&error),
-            error.hint(),
-        )
-    });
-    let runtime = new_runtime().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
-    });
-    let (config, runtime) = match (prepared, runtime) {
-        (Ok(config), Ok(runtime)) => (config, runtime),
-        (Err(exit), _) | (_, Err(exit)) => return exit.into(),
+    let run = || {
+        let config = connection_config(connection, None).map_err(|error| error.report(outputs))?;
+        block_on(outputs, async {
+            let client = s3_config(s3).connect(config).await.map_err(|error| {
+                outputs.report_failure(ExitReason::Usage, &message::chain_text(&error), None)
+            })?;
+            let stop = CancellationToken::new();
+            let _signals = stop_on_signals(stop.clone()).map_err(|error| error.report(outputs))?;
+            let retry = retry_options(connection);
+            Box::pin(command(StoreSession {
+                client,
+                retry,
+                stop,
+            }))
+            .await
+        })
     };
-    let exit = runtime.block_on(async {
-        let client = s3_config(s3).connect(config).await.map_err(|error| {
-            outputs.report_failure(ExitReason::Usage, &message::chain_text(&error), None)
-        })?;
-        let stop = CancellationToken::new();
-        let _signals = stop_on_signals(stop.clone()).map_err(|error| {
-            outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
-        })?;
-        let retry = retry_options(connection);
-        Box::pin(command(StoreSession {
-            client,
-            retry,
-            stop,
-        }))
-        .await
-    });
-    runtime.shutdown_background();
-    exit.unwrap_or_else(|exit| exit).into()
+    run().unwrap_or_else(|exit| exit).into()
 }
 
 /// Reports why a command could not go on.

@@ -1,6 +1,7 @@
 //! `haul put`: uploads files, and says what came of each.
 
 use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
 
 use haul_s3::{MultipartUpload, S3Address};
 use haul_transfer::bucket::StoreSession;
@@ -10,7 +11,7 @@ use haul_transfer::put::{
 };
 
 use super::objects::report;
-use super::run_loop::{RunLoop, new_runtime};
+use super::run_loop::{RunLoop, block_on};
 use super::uploads::{UploadRun, UploadSettings, connect, dry_run, error_hint, report_input};
 use crate::args::{ProgressKind, PutArgs, S3Args};
 use crate::exit::{ExitReason, ExitTally};
@@ -31,21 +32,12 @@ fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason
     let is_abort_of_all = args.abort && args.words.len() == 1;
     let files = match is_abort_of_all {
         true => None,
-        false => Some(put_settings(args).map_err(|error| {
-            outputs.report_failure(
-                ExitReason::Usage,
-                &message::chain_text(&error),
-                error.hint(),
-            )
-        })?),
+        false => Some(put_settings(args).map_err(|error| error.report(outputs))?),
     };
     if args.messages.json {
         output::check_stdout().map_err(|error| output::report_write_error(&error))?;
     }
-    let runtime = new_runtime().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
-    })?;
-    let exit = runtime.block_on(async {
+    block_on(outputs, async {
         match files {
             None => Box::pin(abort_all(args, outputs)).await,
             Some(files) if args.abort => Box::pin(abort_files(args, files, outputs)).await,
@@ -53,7 +45,7 @@ fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason
                 let jobs = FileJobs::new(files, None);
                 let (counts, mut jobs) = (jobs.counts(), jobs.peekable());
                 let is_empty = jobs.peek().is_none();
-                match counts.unmatched() {
+                match counts.unmatched.load(Relaxed) {
                     count if is_empty && count > 0 => Err(report_unmatched(args, count, outputs)),
                     _ => {
                         let source = UploadJobSource::from_iterator(jobs);
@@ -63,22 +55,15 @@ fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason
             }
             Some(files) => Box::pin(upload_files(args, files, outputs)).await,
         }
-    });
-    runtime.shutdown_background();
-    exit
+    })
 }
 
 fn settings(args: &PutArgs) -> UploadSettings<'_> {
     UploadSettings {
-        s3: &args.s3,
-        connection: &args.connection,
-        max_connections: args.speed.max_connections,
-        part_size: args.speed.part_size.map(|size| size.0),
         expected_size: args.expected_size.map(|size| size.0),
-        limit_rate: args.speed.limit_rate.map(|size| size.0),
-        resume: Some(&args.resume),
         checksum: args.conditions.checksum,
         login: Some(&args.login),
+        ..UploadSettings::new(&args.s3, &args.connection).with_speed(&args.speed, &args.resume)
     }
 }
 
@@ -103,9 +88,7 @@ async fn upload_files(
         ..settings(args)
     };
     let mut session = connect(settings, outputs).await?;
-    let (run_loop, events) = RunLoop::start().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
-    })?;
+    let (run_loop, events) = RunLoop::start().map_err(|error| error.report(outputs))?;
     session.stop = run_loop.stop();
     let (manifest, previous) = open_manifest(args, outputs)?.unzip();
     let jobs = FileJobs::new(files, previous);
@@ -121,12 +104,12 @@ async fn upload_files(
         events,
     };
     let (mut report, mut renderer) = Box::pin(run.run()).await;
-    report.summary.counts.done_earlier = counts.done_earlier();
-    report.partial_files = counts.partial_files();
+    report.summary.counts.done_earlier = counts.done_earlier.load(Relaxed);
+    report.partial_files = counts.partial_files.load(Relaxed);
     let has_found_nothing =
         report.summary.counts.listed == 0 && report.summary.counts.done_earlier == 0;
     if has_found_nothing && args.recursive && !report.is_interrupted {
-        match counts.unmatched() {
+        match counts.unmatched.load(Relaxed) {
             0 => renderer.print(&message::warning_text("the folder has no files")),
             count => return Ok(report_unmatched(args, count, outputs)),
         }
