@@ -15,10 +15,9 @@ use url::Url;
 
 use crate::batch::BatchSnapshot;
 use crate::bucket::{DeletedFiles, DeletionFailure};
-use crate::get::DownloadEnd;
 use crate::input_error::InputError;
+use crate::job_end::{DownloadEnd, UploadEnd};
 use crate::manifest::ManifestRow;
-use crate::put::UploadEnd;
 
 /// The sender of the channel. The channel is bounded: a renderer that blocks delays the rare events and costs no memory.
 pub type TransferEventSender = mpsc::Sender<TransferEvent>;

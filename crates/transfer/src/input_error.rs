@@ -68,7 +68,7 @@ pub enum InputError {
     CopyToItself(S3Address),
     /// The store does not say what there is.
     #[error(transparent)]
-    Store(#[from] BucketError),
+    Store(Box<BucketError>),
     /// The lists of a sync are in no order.
     #[error("{0}")]
     Disordered(String),
@@ -86,8 +86,14 @@ pub enum InputError {
         /// The file of the source.
         name: String,
         /// Why.
-        source: ContentError,
+        source: Box<ContentError>,
     },
+}
+
+impl From<BucketError> for InputError {
+    fn from(error: BucketError) -> Self {
+        Self::Store(Box::new(error))
+    }
 }
 
 impl InputError {
@@ -101,13 +107,23 @@ impl InputError {
             | Self::TargetTaken { .. }
             | Self::CopyTargetTaken { .. }
             | Self::CopyToItself(_) => ErrorClass::Usage,
-            Self::Store(error)
-            | Self::Comparison {
-                source: ContentError::Store(error),
-                ..
-            } => error.class(),
             Self::Disordered(_) => ErrorClass::Network,
-            _ => ErrorClass::LocalIo,
+            _ => self
+                .store_error()
+                .map_or(ErrorClass::LocalIo, BucketError::class),
+        }
+    }
+
+    /// The error of the store, if it is one.
+    #[must_use]
+    pub fn store_error(&self) -> Option<&BucketError> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Comparison { source, .. } => match &**source {
+                ContentError::Store(error) => Some(error),
+                ContentError::File(_) => None,
+            },
+            _ => None,
         }
     }
 

@@ -20,6 +20,7 @@ mod folder_walk;
 mod get;
 mod hint;
 mod input_error;
+mod job_end;
 mod job_sources;
 pub mod journal;
 pub mod list;
@@ -35,8 +36,9 @@ pub use body_channel::{BodySender, body_channel};
 pub use error::{ErrorClass, ErrorDocument, GetError, HostFailureKind};
 pub use event::{TransferEvent, TransferEventSender};
 pub use folder_walk::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
-pub use get::{DownloadEnd, TransferEngine};
+pub use get::TransferEngine;
 pub use input_error::InputError;
+pub use job_end::{DownloadEnd, UploadEnd};
 pub use job_sources::{BucketListFailures, IgnoredListOptions, JobSource, JobSources};
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,

@@ -63,7 +63,7 @@ pub(super) async fn run(
     } = outputs;
     print_warnings(args, renderer, Duration::ZERO, &warnings);
     let (ignored, list_failures) = (sources.ignored(), sources.failures());
-    let mut results = BatchResults::new(args, &options, run_loop.stop());
+    let mut printer = BatchPrinter::new(args, &options, run_loop.stop());
     let batch = Batch {
         client,
         get_options,
@@ -73,12 +73,12 @@ pub(super) async fn run(
         host_memory: None,
         events,
     };
-    let engine = batch.run(Box::new(sources), results.stop.clone());
-    let (summary, elapsed) = run_loop.run(engine, &mut results, renderer).await;
-    results.summary = summary;
+    let engine = batch.run(Box::new(sources), printer.stop.clone());
+    let (summary, elapsed) = run_loop.run(engine, &mut printer, renderer).await;
+    printer.summary = summary;
     drop(staging);
     print_warnings(args, renderer, elapsed, &ignored.warnings());
-    let exit = results.finish(
+    let exit = printer.finish(
         args,
         finds_objects,
         &list_failures.take(),
@@ -252,7 +252,7 @@ fn are_failures_permanent(summary: &BatchSummary) -> bool {
 }
 
 /// The results of a batch.
-struct BatchResults {
+struct BatchPrinter {
     /// Stops the batch. A signal cancels it, too.
     stop: CancellationToken,
     /// Cancelled by a signal.
@@ -263,7 +263,7 @@ struct BatchResults {
     summary: BatchSummary,
 }
 
-impl BatchResults {
+impl BatchPrinter {
     fn new(args: &GetArgs, options: &BatchOptions, stop_signal: CancellationToken) -> Self {
         Self {
             // A signal stops the batch, but not only a signal does.
@@ -332,7 +332,7 @@ impl BatchResults {
     }
 }
 
-impl EngineEvents for BatchResults {
+impl EngineEvents for BatchPrinter {
     fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent) {
         if let TransferEvent::BatchRow(row) = event
             && self.undelivered.is_none()

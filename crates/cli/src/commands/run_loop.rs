@@ -1,7 +1,7 @@
 //! The runtime of downloads, and the loop that handles all events.
 //!
 //! An engine runs on the runtime's threads and touches only its files. Its events, signals and the time meet in [`RunLoop::run`], which
-//! alone writes to the terminal: its `select!` only says what happened, and a synchronous method decides. What results mean is up to the
+//! alone writes to the terminal: its `select!` only says what happened, and synchronous methods decide. What results mean is up to the
 //! command's [`EngineEvents`].
 
 use std::io;
@@ -165,19 +165,15 @@ impl RunLoop {
             next_frame: Duration::ZERO,
         };
         loop {
-            let event = tokio::select! {
+            tokio::select! {
                 biased;
-                signal = signals.next() => RunEvent::Signal(signal),
-                event = events.recv() => RunEvent::Transfer(event),
-                Some(end) = engines.join_next() => RunEvent::EngineEnded(end),
-                () = sleep_until(started + state.next_frame) => RunEvent::Tick,
-            };
-            match event {
-                RunEvent::Signal(signal) => state.on_signal(signal),
-                RunEvent::Transfer(Some(event)) => state.on_event(&event),
-                RunEvent::Transfer(None) => break,
-                RunEvent::EngineEnded(end) => output = engine_output(end),
-                RunEvent::Tick => {}
+                signal = signals.next() => state.on_signal(signal),
+                event = events.recv() => match event {
+                    Some(event) => state.on_event(&event),
+                    None => break,
+                },
+                Some(end) = engines.join_next() => output = engine_output(end),
+                () = sleep_until(started + state.next_frame) => {}
             }
             // A batch may send so many events that the timer never fires.
             state.draw_if_due();
@@ -187,8 +183,7 @@ impl RunLoop {
             output = engine_output(end);
         }
         // Here, where signals are received even if nobody reads.
-        let now = started.elapsed();
-        state.handler.on_tick(context(state.renderer, now));
+        state.tick();
         state.renderer.clear();
         (output, started.elapsed())
     }
@@ -241,15 +236,6 @@ pub(super) async fn with_events<F: Future>(
     Ok(output)
 }
 
-enum RunEvent<O> {
-    Signal(StopSignal),
-    /// An event of the engine; `None` when there are no more.
-    Transfer(Option<TransferEvent>),
-    EngineEnded(Result<O, JoinError>),
-    /// A frame is due.
-    Tick,
-}
-
 /// The state of the loop.
 struct RunLoopState<'a> {
     handler: &'a mut dyn EngineEvents,
@@ -266,7 +252,9 @@ struct RunLoopState<'a> {
 impl RunLoopState<'_> {
     fn on_event(&mut self, event: &TransferEvent) {
         let now = self.started.elapsed();
-        self.handler.on_event(context(self.renderer, now), event);
+        let renderer = &mut *self.renderer;
+        self.handler
+            .on_event(RenderContext { renderer, now }, event);
         self.renderer.on_event(now, event);
     }
 
@@ -291,12 +279,13 @@ impl RunLoopState<'_> {
         let now = self.started.elapsed();
         if now >= self.next_frame {
             self.next_frame = now + FRAME_INTERVAL;
-            self.handler.on_tick(context(self.renderer, now));
+            self.tick();
             self.renderer.on_tick(now);
         }
     }
-}
 
-fn context(renderer: &mut dyn Renderer, now: Duration) -> RenderContext<'_> {
-    RenderContext { renderer, now }
+    fn tick(&mut self) {
+        let (renderer, now) = (&mut *self.renderer, self.started.elapsed());
+        self.handler.on_tick(RenderContext { renderer, now });
+    }
 }

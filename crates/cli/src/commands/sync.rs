@@ -1,5 +1,6 @@
 //! `haul sync`: makes a folder or a prefix like another one.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -98,10 +99,7 @@ impl SyncRun<'_> {
         let went_well = matches!(copied.exit, ExitReason::Done | ExitReason::SomeFailed);
         let deletions = sync.deletions(copied.failed, went_well).await;
         let deletions = deletions.map_err(|error| {
-            let folder = match (&self.sides.source, &self.sides.destination) {
-                (SyncPlace::Folder(folder), _) | (_, SyncPlace::Folder(folder)) => folder,
-                _ => return self.fail(ExitReason::LocalIo, &error.to_string(), None),
-            };
+            let folder = self.sides.folder().unwrap_or_else(|| Path::new(""));
             let text = format!("cannot list {}: {error}", folder.display());
             self.fail(ExitReason::LocalIo, &text, None)
         })?;
@@ -180,18 +178,19 @@ impl SyncRun<'_> {
             json: args.messages.json,
             quiet: args.messages.quiet,
             tally: ExitTally::default(),
+            not_transferred: 0,
         };
         let client = session.client.http().clone();
         let engine = copies.download(client, get_options, args.messages.json, events);
         let ended = run_loop.run(Box::pin(engine), &mut printer, &mut *renderer);
         let (summary, elapsed) = ended.await;
-        let not_transferred = summary.not_transferred;
-        printer.print_end(&summary.batch, elapsed, &mut *renderer);
+        let not_transferred = printer.not_transferred;
+        printer.print_end(&summary, elapsed, &mut *renderer);
         let is_interrupted = session.stop.is_cancelled();
         CopyOutcome {
-            exit: printer.exit(&summary.batch, not_transferred, is_interrupted),
-            files: summary.batch.listed + not_transferred,
-            failed: summary.batch.failed + not_transferred,
+            exit: printer.exit(&summary, is_interrupted),
+            files: summary.listed + not_transferred,
+            failed: summary.failed + not_transferred,
         }
     }
 
@@ -295,6 +294,7 @@ struct DownloadPrinter {
     json: bool,
     quiet: bool,
     tally: ExitTally,
+    not_transferred: u64,
 }
 
 impl EngineEvents for DownloadPrinter {
@@ -306,6 +306,7 @@ impl EngineEvents for DownloadPrinter {
                 }
             }
             TransferEvent::NotTransferred(error) => {
+                self.not_transferred += 1;
                 self.tally.add(input_exit(error));
                 context.renderer.print(&input_message(error));
             }
@@ -329,13 +330,8 @@ impl DownloadPrinter {
         renderer.batch_ended(elapsed, summary, &lines);
     }
 
-    fn exit(
-        mut self,
-        summary: &BatchSummary,
-        not_transferred: u64,
-        is_interrupted: bool,
-    ) -> ExitReason {
-        let mut count = usize::try_from(not_transferred).unwrap_or(usize::MAX);
+    fn exit(mut self, summary: &BatchSummary, is_interrupted: bool) -> ExitReason {
+        let mut count = usize::try_from(self.not_transferred).unwrap_or(usize::MAX);
         if summary.listed > 0 {
             // Some of several failed.
             self.tally.add(ExitReason::Done);

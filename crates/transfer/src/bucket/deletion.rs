@@ -3,7 +3,6 @@
 //! Keys are collected as lists bring them. What came of each is a [`TransferEvent`].
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 
 use haul_plan::{RefusalReach, RefusalStep, SharedRefusal};
 use haul_s3::{DeleteFailure, MAX_DELETED_KEYS};
@@ -11,6 +10,7 @@ use http::StatusCode;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::deleted::{DeletedFiles, DeletionFailure};
 use super::retries::{BucketError, retrying};
 use super::selection::{NamedObjects, SelectedObjects};
 use super::session::StoreSession;
@@ -26,41 +26,6 @@ pub struct DeletionOptions {
     pub dry_run: bool,
     /// Whether one refusal that would hit every key is reported once, and ends the deletion. Otherwise every key has an event.
     pub shares_refusals: bool,
-}
-
-/// Files or objects that were deleted, or would be in a dry run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeletedFiles {
-    /// Objects of a bucket, which one request deleted.
-    Objects {
-        /// The bucket.
-        bucket: String,
-        /// Their keys.
-        keys: Vec<String>,
-    },
-    /// A file of a folder.
-    File(PathBuf),
-}
-
-/// A file or an object that was not deleted, and why.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DeletionFailure {
-    /// The store refused an object.
-    #[error("s3://{bucket}/{} was not deleted: {}: {}", .failure.key, .failure.code, .failure.message)]
-    Object {
-        /// The bucket.
-        bucket: String,
-        /// The key and the reason.
-        failure: DeleteFailure,
-    },
-    /// The system refused a file.
-    #[error("cannot delete {}: {error}", path.display())]
-    File {
-        /// Its path.
-        path: PathBuf,
-        /// The system's error.
-        error: String,
-    },
 }
 
 /// The counts of a deletion.
@@ -124,10 +89,13 @@ pub async fn delete_named(
     for objects in named {
         let mut keys = NamedKeys::new(session, objects);
         loop {
-            match keys.next().await {
-                Ok(Some(key)) => deletion.add(objects.bucket(), key).await?,
+            let page = match keys.next_page().await {
+                Ok(Some(page)) => page,
                 Ok(None) => break,
                 Err(error) => return Err(deletion.abandon(error).await),
+            };
+            for key in page {
+                deletion.add(objects.bucket(), key).await?;
             }
         }
     }
@@ -142,8 +110,8 @@ async fn check_count(
     let mut count = 0_u64;
     for objects in named {
         let mut keys = NamedKeys::new(session, objects);
-        while keys.next().await?.is_some() {
-            count += 1;
+        while let Some(page) = keys.next_page().await? {
+            count += page.len() as u64;
             if count > max {
                 return Err(DeletionError::TooMany { max });
             }
@@ -156,44 +124,33 @@ async fn check_count(
 struct NamedKeys {
     /// `None` at the end, and for an address that names one key.
     list: Option<SelectedObjects>,
-    /// Keys whose turn it is.
-    keys: std::vec::IntoIter<String>,
     /// Keys of the last page. Their turn comes with the next one: of a list that does not advance nothing is deleted (row F36).
-    last_page: Vec<String>,
+    last_page: Option<Vec<String>>,
 }
 
 impl NamedKeys {
     fn new(session: &StoreSession, objects: &NamedObjects) -> Self {
-        let (list, keys) = match objects {
-            NamedObjects::One(address) => (None, vec![address.key.clone()]),
-            NamedObjects::Selection(selection) => {
-                (Some(session.list(selection.clone())), Vec::new())
-            }
+        let (list, last_page) = match objects {
+            NamedObjects::One(address) => (None, Some(vec![address.key.clone()])),
+            NamedObjects::Selection(selection) => (Some(session.list(selection.clone())), None),
         };
-        Self {
-            list,
-            keys: keys.into_iter(),
-            last_page: Vec::new(),
-        }
+        Self { list, last_page }
     }
 
-    async fn next(&mut self) -> Result<Option<String>, BucketError> {
-        loop {
-            if let Some(key) = self.keys.next() {
-                return Ok(Some(key));
+    /// Keys whose turn it is; `None` at the end.
+    async fn next_page(&mut self) -> Result<Option<Vec<String>>, BucketError> {
+        while let Some(list) = &mut self.list {
+            let page = list.next_page().await.transpose()?;
+            if page.is_none() {
+                self.list = None;
             }
-            let Some(list) = &mut self.list else {
-                return Ok(None);
-            };
-            let page = match list.next_page().await.transpose()? {
-                Some(page) => page.into_iter().map(|object| object.key).collect(),
-                None => {
-                    self.list = None;
-                    Vec::new()
-                }
-            };
-            self.keys = std::mem::replace(&mut self.last_page, page).into_iter();
+            let keys = page.map(|page| page.into_iter().map(|object| object.key).collect());
+            let last_page = std::mem::replace(&mut self.last_page, keys);
+            if last_page.is_some() {
+                return Ok(last_page);
+            }
         }
+        Ok(self.last_page.take())
     }
 }
 

@@ -11,7 +11,7 @@ use super::session::StoreSession;
 #[derive(Debug)]
 pub enum ObjectListing {
     /// What a folder would show.
-    Folder(FolderListing),
+    Folder(FolderObjects),
     /// All objects of a selection, whatever folders they are in.
     Selection(SelectedObjects),
 }
@@ -27,7 +27,7 @@ pub struct ListingPage {
 
 /// The list of a folder.
 #[derive(Debug)]
-pub struct FolderListing {
+pub struct FolderObjects {
     session: StoreSession,
     bucket: String,
     /// `None` behind the last page.
@@ -39,7 +39,7 @@ impl ObjectListing {
     /// Lists what a folder would show.
     #[must_use]
     pub fn folder(session: &StoreSession, address: &S3Address) -> Self {
-        Self::Folder(FolderListing {
+        Self::Folder(FolderObjects {
             session: session.clone(),
             bucket: address.bucket.clone(),
             request: Some(ObjectListRequest {
@@ -75,7 +75,7 @@ impl ObjectListing {
     }
 }
 
-impl FolderListing {
+impl FolderObjects {
     async fn next_page(&mut self) -> Result<Option<ListingPage>, BucketError> {
         let Some(request) = self.request.take() else {
             return Ok(None);

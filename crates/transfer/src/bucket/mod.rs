@@ -4,6 +4,7 @@
 //! somebody. [`ObjectDeletion`] deletes keys, [`delete_named`] what addresses name. [`StoreSession::request`] is how every such request is
 //! sent.
 
+mod deleted;
 mod deletion;
 mod lister;
 mod listing;
@@ -11,12 +12,10 @@ mod retries;
 mod selection;
 mod session;
 
-pub use deletion::{
-    DeletedFiles, DeletionError, DeletionFailure, DeletionOptions, DeletionSummary, ObjectDeletion,
-    delete_named,
-};
+pub use deleted::{DeletedFiles, DeletionFailure};
+pub use deletion::{DeletionError, DeletionOptions, DeletionSummary, ObjectDeletion, delete_named};
 pub use lister::{ListProgress, ListedPage, ObjectLister};
-pub use listing::{FolderListing, ListingPage, ObjectListing};
+pub use listing::{FolderObjects, ListingPage, ObjectListing};
 pub use retries::{BucketError, retrying};
 pub use selection::{NamedObjects, ObjectSelection, SelectedObjects};
 pub use session::StoreSession;

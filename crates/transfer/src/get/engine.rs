@@ -10,16 +10,8 @@ use super::context::EngineState;
 use super::run::{DownloadStart, download};
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
+use crate::job_end::DownloadEnd;
 use crate::options::{DownloadJob, DownloadOutcome, GetOptions};
-
-/// A download that has ended.
-#[derive(Debug)]
-pub struct DownloadEnd {
-    /// The job.
-    pub job: DownloadJob,
-    /// What came of it.
-    pub result: Result<DownloadOutcome, GetError>,
-}
 
 /// Downloads files. Cloning is cheap; clones share connections and limits.
 #[derive(Debug, Clone)]

@@ -42,7 +42,7 @@ mod unsynced_ranges;
 
 pub(crate) use attempt_error::{AttemptError, RedirectTarget, first_line, is_unreachable};
 pub(crate) use context::EngineState;
-pub use engine::{DownloadEnd, TransferEngine};
+pub use engine::TransferEngine;
 pub(crate) use expected_digests::ExpectedDigests;
 pub(crate) use request::send;
 pub(crate) use run::{DownloadStart, download};

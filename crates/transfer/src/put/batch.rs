@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haul_plan::{RefusalStep, SharedRefusal};
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -14,10 +14,11 @@ use super::batch_manifest::upload_row;
 use super::engine::UploadEngine;
 use super::error::PutError;
 use super::job_source::{FoundTotals, FoundUpload, UploadJobSource};
-use super::options::{PutOptions, UploadJob, UploadOutcome};
+use super::options::PutOptions;
 use crate::batch::{BatchHalt, BatchHaltKind, BatchSnapshot, BatchSummary, error_chain};
 use crate::bucket::StoreSession;
 use crate::event::{TransferEvent, TransferEventSender};
+use crate::job_end::UploadEnd;
 use crate::manifest::{Manifest, ManifestError};
 
 /// Files under way. Each request has a slot of its own; this bounds open files and tasks.
@@ -40,15 +41,6 @@ pub struct UploadBatch {
     pub manifest: Option<Manifest>,
     /// Where events are sent. The receiver must read until the channel closes.
     pub events: TransferEventSender,
-}
-
-/// An upload that has ended.
-#[derive(Debug)]
-pub struct UploadEnd {
-    /// The upload.
-    pub job: UploadJob,
-    /// What came of it.
-    pub result: Result<UploadOutcome, PutError>,
 }
 
 /// What came of a batch of uploads.
@@ -97,14 +89,6 @@ impl UploadBatch {
     }
 }
 
-/// What happens in a batch.
-enum UploadStep {
-    /// The next upload was found; `None` at the end.
-    Found(Option<Box<FoundUpload>>),
-    Ended(Result<UploadEnd, JoinError>),
-    Tick,
-}
-
 struct RunningUploads {
     engine: UploadEngine,
     is_batch: bool,
@@ -131,22 +115,21 @@ impl RunningUploads {
         while self.jobs.is_some() || !self.tasks.is_empty() {
             let has_room = self.tasks.len() < MAX_FILES;
             let found = next_upload(&mut self.jobs, &self.stop, has_room);
-            let step = tokio::select! {
+            tokio::select! {
                 biased;
-                Some(ended) = self.tasks.join_next() => UploadStep::Ended(ended),
-                Some(found) = found => UploadStep::Found(found.map(Box::new)),
-                _ = ticks.tick() => UploadStep::Tick,
-            };
-            match step {
-                UploadStep::Found(Some(found)) => self.start(*found).await,
-                UploadStep::Found(None) => {
-                    self.jobs = None;
-                    self.summary.counts.list_complete = !self.stop.is_cancelled();
-                }
-                UploadStep::Ended(Ok(end)) => self.on_ended(end).await,
-                // Tasks are never aborted here, so the task panicked: the bug is passed on.
-                UploadStep::Ended(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-                UploadStep::Tick => self.on_tick(),
+                Some(ended) = self.tasks.join_next() => match ended {
+                    Ok(end) => self.on_ended(end).await,
+                    // Tasks are never aborted here, so the task panicked: the bug is passed on.
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                },
+                Some(found) = found => match found {
+                    Some(found) => self.start(found).await,
+                    None => {
+                        self.jobs = None;
+                        self.summary.counts.list_complete = !self.stop.is_cancelled();
+                    }
+                },
+                _ = ticks.tick() => self.on_tick(),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The row of an upload in a manifest, in the format of a batch of downloads.
 
-use super::batch::UploadEnd;
 use crate::batch::error_chain;
+use crate::job_end::UploadEnd;
 use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
 
 /// The row of an upload that has ended.

@@ -35,7 +35,7 @@ mod single_request;
 mod slots;
 mod stream;
 
-pub use batch::{UploadBatch, UploadEnd, UploadSummary};
+pub use batch::{UploadBatch, UploadSummary};
 pub use copy_jobs::{CopyJobs, CopySettings, CopyTargetError};
 pub use engine::UploadEngine;
 pub use error::PutError;

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_net::Client;
 use haul_plan::sync::{ListedVersion, SyncEntry};
@@ -11,33 +10,21 @@ use http::HeaderMap;
 use tokio::sync::mpsc;
 
 use super::merge::FoundCopy;
-use super::place::{SyncPlace, SyncSides};
+use super::place::{SyncPlace, SyncSettings, SyncSides};
 use crate::batch::{Batch, BatchOptions, BatchOutput, BatchSummary, dispatcher_options};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::input_error::InputError;
 use crate::job_sources::object_entry;
 use crate::list::{BadLine, ListEntry};
 use crate::options::{ExistingFilePolicy, GetOptions};
-use crate::put::{
-    FoundUpload, ObjectHeaders, SourceObject, UploadInput, UploadJob, UploadJobSource,
-};
+use crate::put::{FoundUpload, SourceObject, UploadInput, UploadJob, UploadJobSource};
 
 /// The files to copy, as they are found.
 #[derive(Debug)]
 pub struct SyncCopies {
     pub(super) sides: SyncSides,
     pub(super) found: mpsc::Receiver<FoundCopy>,
-    pub(super) headers: ObjectHeaders,
-    pub(super) follows_links: bool,
-}
-
-/// What a sync has downloaded.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SyncDownloadSummary {
-    /// What was downloaded.
-    pub batch: BatchSummary,
-    /// What was not even tried: it has events of its own.
-    pub not_transferred: u64,
+    pub(super) settings: SyncSettings,
 }
 
 impl SyncCopies {
@@ -73,6 +60,7 @@ impl SyncCopies {
                     InputError::Unreadable { name, source }
                 })?;
                 let headers = self
+                    .settings
                     .headers
                     .for_file(Path::new(&entry.key), Some(&metadata));
                 (UploadInput::File(path), headers)
@@ -83,7 +71,10 @@ impl SyncCopies {
                     size: entry.size,
                     etag: entry.entity_tag.unwrap_or_default(),
                 };
-                (UploadInput::Object(object), self.headers.common.clone())
+                (
+                    UploadInput::Object(object),
+                    self.settings.headers.common.clone(),
+                )
             }
         };
         let prefix = self.sides.destination.bucket();
@@ -104,18 +95,16 @@ impl SyncCopies {
         get_options: GetOptions,
         report_every_row: bool,
         events: TransferEventSender,
-    ) -> SyncDownloadSummary {
+    ) -> BatchSummary {
         let (SyncPlace::Bucket(prefix), SyncPlace::Folder(root)) =
             (self.sides.source, self.sides.destination)
         else {
-            return SyncDownloadSummary::default();
+            return BatchSummary::default();
         };
-        let not_transferred = Arc::new(AtomicU64::new(0));
         let entries = DownloadEntries {
             prefix,
             found: self.found,
             events: events.clone(),
-            not_transferred: Arc::clone(&not_transferred),
             number: 0,
         };
         let batch = Batch {
@@ -124,7 +113,7 @@ impl SyncCopies {
                 directory: root,
                 dispatch: dispatcher_options(None, None, get_options.connections),
                 report_every_row,
-                follows_links: self.follows_links,
+                follows_links: self.settings.follows_links,
                 has_one_bucket: true,
                 ..BatchOptions::default()
             },
@@ -138,11 +127,7 @@ impl SyncCopies {
             events,
         };
         let stop = self.sides.session.stop;
-        let batch = batch.run(Box::new(entries), stop).await;
-        SyncDownloadSummary {
-            batch,
-            not_transferred: not_transferred.load(Ordering::Relaxed),
-        }
+        batch.run(Box::new(entries), stop).await
     }
 }
 
@@ -155,7 +140,6 @@ struct DownloadEntries {
     prefix: S3Address,
     found: mpsc::Receiver<FoundCopy>,
     events: TransferEventSender,
-    not_transferred: Arc<AtomicU64>,
     number: u64,
 }
 
@@ -167,7 +151,6 @@ impl Iterator for DownloadEntries {
             let entry = match self.found.blocking_recv()? {
                 Ok(entry) => entry,
                 Err(error) => {
-                    self.not_transferred.fetch_add(1, Ordering::Relaxed);
                     let event = TransferEvent::NotTransferred(Arc::new(error));
                     // A closed channel is no reason to stop.
                     let _ = self.events.blocking_send(event);

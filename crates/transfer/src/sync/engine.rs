@@ -4,6 +4,7 @@
 //! both lists were read to their ends and nothing has failed.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use super::copies::SyncCopies;
 use super::deletion_list::DeletionList;
@@ -50,19 +51,16 @@ impl RunningSync {
     /// Starts to read both sides. To be called on a runtime.
     #[must_use]
     pub fn start(settings: SyncSettings, sides: SyncSides) -> (Self, SyncCopies) {
-        let (headers, follows_links) = (settings.headers.clone(), settings.follows_links);
-        let allows_empty_source = settings.allows_empty_source;
-        let (merge, found) = start_merge(sides.clone(), settings);
-        let copies = SyncCopies {
-            sides: sides.clone(),
-            found,
-            headers,
-            follows_links,
-        };
+        let (merge, found) = start_merge(sides.clone(), settings.clone());
         let sync = Self {
-            sides,
-            allows_empty_source,
+            sides: sides.clone(),
+            allows_empty_source: settings.allows_empty_source,
             merge,
+        };
+        let copies = SyncCopies {
+            sides,
+            found,
+            settings,
         };
         (sync, copies)
     }
@@ -82,8 +80,8 @@ impl RunningSync {
         // What was left out failed, and its names are not in the way of deletions: they are known.
         let is_whole = went_well
             && outcome.is_complete
-            && problems.missing() == 0
-            && failed == problems.left_out();
+            && problems.missing.load(Ordering::Relaxed) == 0
+            && failed == problems.left_out.load(Ordering::Relaxed);
         let refusal = match outcome.is_refused {
             true => Some(DeletionRefusal::TooMany),
             false if outcome.deletions.is_empty() => None,

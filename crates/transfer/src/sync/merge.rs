@@ -14,7 +14,7 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use super::content::{ContentError, file_has_content, object_digests};
 use super::deletion_list::DeletionList;
 use super::place::{SyncPlace, SyncSettings, SyncSides};
-use crate::bucket::{BucketError, StoreSession};
+use crate::bucket::BucketError;
 use crate::folder_walk::FolderProblem;
 use crate::input_error::InputError;
 
@@ -39,6 +39,17 @@ pub(super) struct MergeOutcome {
     pub(super) is_complete: bool,
 }
 
+impl MergeOutcome {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            deletions: DeletionList::new()?,
+            is_refused: false,
+            has_source_files: false,
+            is_complete: false,
+        })
+    }
+}
+
 /// A step of the merge that others carry out.
 enum SyncStep {
     Copy(FoundCopy),
@@ -59,8 +70,10 @@ pub(super) struct RunningMerge {
 #[derive(Debug, Clone)]
 pub(super) struct ProblemReporter {
     steps: mpsc::WeakSender<SyncStep>,
-    missing: Arc<AtomicU64>,
-    left_out: Arc<AtomicU64>,
+    /// How many names may be missing from the lists.
+    pub(super) missing: Arc<AtomicU64>,
+    /// How many names are known and left out by their kind.
+    pub(super) left_out: Arc<AtomicU64>,
 }
 
 impl ProblemReporter {
@@ -91,16 +104,6 @@ impl ProblemReporter {
         if !problem.is_left_out() {
             self.report(problem);
         }
-    }
-
-    /// How many names may be missing from the lists.
-    pub(super) fn missing(&self) -> u64 {
-        self.missing.load(Ordering::Relaxed)
-    }
-
-    /// How many names are known and left out by their kind.
-    pub(super) fn left_out(&self) -> u64 {
-        self.left_out.load(Ordering::Relaxed)
     }
 }
 
@@ -144,12 +147,7 @@ fn merge(
     steps: &mpsc::Sender<SyncStep>,
     problems: &ProblemReporter,
 ) -> std::io::Result<MergeOutcome> {
-    let mut outcome = MergeOutcome {
-        deletions: DeletionList::new()?,
-        is_refused: false,
-        has_source_files: false,
-        is_complete: false,
-    };
+    let mut outcome = MergeOutcome::new()?;
     let mut last_link = None;
     for decision in decisions {
         if sides.session.stop.is_cancelled() {
@@ -195,7 +193,7 @@ fn merge(
             }) => SyncStep::Compare(source, destination),
             Err(error) => {
                 let error = match error {
-                    SyncMergeError::List(error) => InputError::Store(error),
+                    SyncMergeError::List(error) => error.into(),
                     SyncMergeError::Disordered { .. } => InputError::Disordered(error.to_string()),
                 };
                 let _ = steps.blocking_send(SyncStep::Copy(Err(error)));
@@ -234,7 +232,7 @@ async fn compare_contents(
                             Ok(false) => Some(Ok(source)),
                             Err(error) => Some(Err(InputError::Comparison {
                                 name: sides.source.name_of(&source.key),
-                                source: error,
+                                source: Box::new(error),
                             })),
                         }
                     });
@@ -301,12 +299,7 @@ impl SyncSides {
         prefix: &S3Address,
         key: &str,
     ) -> Result<haul_plan::sync::ObjectDigests, BucketError> {
-        let StoreSession {
-            client,
-            retry,
-            stop,
-        } = &self.session;
         let object = prefix.with_key(format!("{}{key}", prefix.key));
-        object_digests(client, &object, retry, stop).await
+        object_digests(&self.session, &object).await
     }
 }

@@ -14,7 +14,7 @@ mod place;
 
 pub use content::ContentError;
 pub(crate) use content::file_has_content;
-pub use copies::{SyncCopies, SyncDownloadSummary};
+pub use copies::SyncCopies;
 pub use engine::{DeletionRefusal, RunningSync, SyncDeletions};
 pub use merge::FoundCopy;
 pub use place::{SyncPlace, SyncPlaceError, SyncSettings, SyncSides, check_sync_places};

@@ -66,6 +66,14 @@ pub struct SyncSides {
     pub session: StoreSession,
 }
 
+impl SyncSides {
+    /// The folder among both sides.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        self.source.folder().or_else(|| self.destination.folder())
+    }
+}
+
 /// Why there is no sync between two places.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncPlaceError {

@@ -1,7 +1,6 @@
 //! What the commands say about something that is not transferred.
 
 use haul_transfer::InputError;
-use haul_transfer::sync::ContentError;
 
 use super::super::objects::bucket_hint;
 use crate::exit::ExitReason;
@@ -49,12 +48,7 @@ fn input_hint(error: &InputError) -> Option<&'static str> {
         InputError::Disordered(_) => {
             "haul sync needs lists in the order of their keys, as S3 gives them"
         }
-        InputError::Store(error)
-        | InputError::Comparison {
-            source: ContentError::Store(error),
-            ..
-        } => return bucket_hint(error),
         error if error.is_folder_link() => "--follow-links follows such links",
-        _ => return None,
+        error => return error.store_error().and_then(bucket_hint),
     })
 }

@@ -7,10 +7,9 @@ use haul_transfer::batch::BatchHalt;
 use haul_transfer::bucket::StoreSession;
 use haul_transfer::manifest::Manifest;
 use haul_transfer::put::{
-    PutError, PutOptions, UploadBatch, UploadEnd, UploadJob, UploadJobSource, UploadOutcome,
-    UploadSummary,
+    PutError, PutOptions, UploadBatch, UploadJob, UploadJobSource, UploadOutcome, UploadSummary,
 };
-use haul_transfer::{TransferEvent, TransferEventSender, TransferTimeLimit};
+use haul_transfer::{TransferEvent, TransferEventSender, TransferTimeLimit, UploadEnd};
 use serde_json::json;
 
 use super::super::objects::hint;
