@@ -18,6 +18,9 @@ mod error;
 mod event;
 mod folder_walk;
 mod get;
+mod input_error;
+mod job_end;
+mod job_sources;
 pub mod journal;
 pub mod list;
 pub mod manifest;
@@ -38,6 +41,9 @@ pub use get::{
     ConnectionReport, DownloadHandle, DownloadSnapshot, RequestSnapshot, SourceSnapshot,
     TransferEngine,
 };
+pub use input_error::InputError;
+pub use job_end::{DownloadEnd, UploadEnd};
+pub use job_sources::{BucketListFailures, IgnoredListOptions, JobSource, JobSources};
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,
     default_state_directory,

@@ -33,6 +33,7 @@ pub(crate) use parse_problem::{argument_name, context_strings, is_value_missing,
 pub(crate) use peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
 pub(crate) use put::{
     MessageArgs, ObjectArgs, PutArgs, PutConditionArgs, StorageArgs, UploadResumeArgs,
+    UploadSpeedArgs,
 };
 pub(crate) use s3::S3Args;
 pub(crate) use serve::{

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use haul_net::{Kind, TlsProblem};
 use haul_plan::{Remedy, TlsEndpoint, TransferTimeLimit, remedies_text};
-use haul_s3::S3Error;
 use haul_transfer::GetError;
+use haul_transfer::bucket::BucketError;
 use haul_transfer::put::PutError;
 
 /// The commands whose flags differ.
@@ -31,9 +31,12 @@ pub(crate) fn upload_hint(error: &PutError) -> Option<String> {
     hint_text(&error.remedies(), HintCommand::Put)
 }
 
-/// What the user can do about an error of a store.
-pub(crate) fn store_hint(error: &S3Error) -> Option<String> {
-    hint_text(&error.remedies(), HintCommand::Put)
+/// What the user can do about an operation on a bucket that ended.
+pub(crate) fn bucket_hint(error: &BucketError) -> Option<String> {
+    match error {
+        BucketError::Interrupted => None,
+        BucketError::Store(error) => hint_text(&error.remedies(), HintCommand::Put),
+    }
 }
 
 /// What the user of a tunnel can do about a target that cannot be reached. A connection of a tunnel only has the proxy to begin with.

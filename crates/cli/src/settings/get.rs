@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use haul_net::ClientConfig;
-use haul_plan::{Glob, HttpVersionChoice, KeyPattern, RedirectOptions};
+use haul_plan::{Glob, HttpVersionChoice, RedirectOptions};
 use haul_s3::S3Address;
 use haul_transfer::{
     ConnectionCount, ExistingFilePolicy, GetOptions, JobOutput, default_state_directory,
@@ -15,7 +15,8 @@ use super::{
     download_limits, retry_options, single_downloads,
 };
 use crate::args::{DownloadUrl, GetArgs, UrlArg};
-use crate::job_sources::{JobSource, ObjectSelection};
+use haul_transfer::JobSource;
+use haul_transfer::bucket::NamedObjects;
 
 /// The resolved settings of `haul get`.
 #[derive(Debug)]
@@ -118,15 +119,10 @@ fn job_sources(args: &GetArgs) -> Result<Vec<JobSource>, SettingError> {
 fn object_source(args: &GetArgs, url: &Url) -> Result<JobSource, SettingError> {
     let address = S3Address::from_url(url)
         .map_err(|error| SettingError::new("the address cannot be used").caused_by(error))?;
-    if args.recursive {
-        let filter = args.filter.filter.clone();
-        return Ok(JobSource::Objects(ObjectSelection::below(
-            address.into_folder(),
-            filter,
-        )));
-    }
-    if !args.batch.globoff && KeyPattern::is_pattern(&address.key) {
-        return Ok(JobSource::Objects(ObjectSelection::matching(&address)));
+    let has_patterns = !args.batch.globoff;
+    let named = NamedObjects::new(&address, args.recursive, has_patterns, &args.filter.filter);
+    if let NamedObjects::Selection(selection) = named {
+        return Ok(JobSource::Objects(selection));
     }
     match address.is_prefix() {
         true => Err(

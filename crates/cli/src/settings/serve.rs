@@ -22,7 +22,6 @@ use haul_service::observe::{LogOptions, LogTarget};
 
 use super::{SettingError, world_readable_warning};
 use crate::args::{FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
-use crate::open_file_limit;
 pub(crate) use access::AccessSummary;
 pub(crate) use s3::S3Settings;
 
@@ -71,7 +70,7 @@ impl ServeSettings {
     /// # Errors
     /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &ServeArgs) -> Result<Self, SettingError> {
-        let allowed = open_file_limit::open_file_limit();
+        let allowed = haul_transfer::batch::open_file_limit();
         let mut store = store_options(&args.files, &args.running, allowed);
         let variable = |name: &str| std::env::var_os(name);
         let (access, who, mut warnings) = access::access_control(&args.access, &store, variable)?;

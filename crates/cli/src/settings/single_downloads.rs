@@ -9,7 +9,7 @@ use url::Url;
 use super::SettingError;
 use super::checksums::checksums_of;
 use crate::args::GetArgs;
-use crate::job_sources::{JobSource, JobSources};
+use haul_transfer::{JobSource, JobSources};
 
 /// More mirrors of one file are a mistake.
 const MAX_MIRRORS: usize = 256;

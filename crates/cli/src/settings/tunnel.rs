@@ -128,7 +128,7 @@ impl TunnelSettings {
         let limit = &running.max_connections;
         limit.warning(
             reserved_descriptors(&self.tunnels),
-            crate::open_file_limit::open_file_limit(),
+            haul_transfer::batch::open_file_limit(),
         )
     }
 }
@@ -158,7 +158,7 @@ impl ProcessSettings {
             },
             source: given.source("log"),
         });
-        let allowed = crate::open_file_limit::open_file_limit();
+        let allowed = haul_transfer::batch::open_file_limit();
         Ok(Self {
             max_connections: ConnectionLimit::new(
                 options.max_connections,

@@ -1,24 +1,23 @@
 //! `haul put`: uploads files, and says what came of each.
 
-mod jobs;
-
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
 use haul_s3::{MultipartUpload, S3Address};
-use haul_transfer::bucket::retrying;
-use haul_transfer::manifest::Manifest;
-use haul_transfer::put::{PutOptions, UploadEngine, UploadInput};
+use haul_transfer::bucket::StoreSession;
+use haul_transfer::manifest::{Manifest, PreviousRuns};
+use haul_transfer::put::{
+    FileJobSettings, FileJobs, PutOptions, UploadEngine, UploadInput, UploadJobSource, UploadTarget,
+};
 
-use self::jobs::PutJobs;
-use super::objects::{StoreSession, report};
-use super::run_loop::{RunLoop, new_runtime};
-use super::uploads::{BadInput, UploadJobSource, UploadRun, UploadSettings, connect, dry_run};
+use super::objects::report;
+use super::run_loop::{RunLoop, block_on};
+use super::uploads::{UploadRun, UploadSettings, connect, dry_run, report_input};
 use crate::args::{ProgressKind, PutArgs, S3Args};
 use crate::exit::{ExitReason, ExitTally};
 use crate::message::{self, JsonOutputs};
 use crate::output;
+use crate::settings::put_settings;
 
 /// Uploads what the arguments name.
 pub(crate) fn run(args: &PutArgs) -> ExitCode {
@@ -30,100 +29,87 @@ pub(crate) fn run(args: &PutArgs) -> ExitCode {
 }
 
 fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
-    let bad = |error: BadInput| {
-        outputs.report_failure(ExitReason::Usage, &error.text, error.hint.as_deref())
-    };
     let is_abort_of_all = args.abort && args.words.len() == 1;
-    let jobs = match is_abort_of_all {
+    let files = match is_abort_of_all {
         true => None,
-        false => Some(PutJobs::new(args).map_err(bad)?),
+        false => Some(put_settings(args).map_err(|error| error.report(outputs))?),
     };
     if args.messages.json {
         output::check_stdout().map_err(|error| output::report_write_error(&error))?;
     }
-    let runtime = new_runtime().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
-    })?;
-    let exit = runtime.block_on(async {
-        match jobs {
+    block_on(outputs, async {
+        match files {
             None => Box::pin(abort_all(args, outputs)).await,
-            Some(jobs) if args.abort => Box::pin(abort_jobs(args, jobs, outputs)).await,
-            Some(jobs) if args.dry_run => {
-                let (unmatched, mut jobs) = (Arc::clone(&jobs.unmatched), jobs.peekable());
+            Some(files) if args.abort => Box::pin(abort_files(args, files, outputs)).await,
+            Some(files) if args.dry_run => {
+                let jobs = FileJobs::new(files, None);
+                let (counts, mut jobs) = (jobs.counts(), jobs.peekable());
                 let is_empty = jobs.peek().is_none();
-                match unmatched.load(Ordering::Relaxed) {
+                match counts.unmatched.load(Relaxed) {
                     count if is_empty && count > 0 => Err(report_unmatched(args, count, outputs)),
                     _ => {
-                        let source = UploadJobSource::from_iterator(jobs, None);
+                        let source = UploadJobSource::from_iterator(jobs);
                         dry_run(&args.messages, source, "upload", outputs).await
                     }
                 }
             }
-            Some(jobs) => Box::pin(run_jobs(args, jobs, outputs)).await,
+            Some(files) => Box::pin(upload_files(args, files, outputs)).await,
         }
-    });
-    runtime.shutdown_background();
-    exit
+    })
 }
 
 fn settings(args: &PutArgs) -> UploadSettings<'_> {
     UploadSettings {
-        s3: &args.s3,
-        connection: &args.connection,
-        max_connections: args.speed.max_connections,
-        part_size: args.speed.part_size.map(|size| size.0),
         expected_size: args.expected_size.map(|size| size.0),
-        limit_rate: args.speed.limit_rate.map(|size| size.0),
-        resume: Some(&args.resume),
         checksum: args.conditions.checksum,
         login: Some(&args.login),
+        ..UploadSettings::new(&args.s3, &args.connection).with_speed(&args.speed, &args.resume)
     }
 }
 
 /// A URL needs neither a profile nor credentials.
-fn s3_args(args: &PutArgs, jobs: &PutJobs) -> S3Args {
+fn s3_args(args: &PutArgs, files: &FileJobSettings) -> S3Args {
+    let is_url = matches!(files.target, UploadTarget::Url(_));
     S3Args {
-        no_sign_request: args.s3.no_sign_request || !jobs.is_for_store(),
+        no_sign_request: args.s3.no_sign_request || is_url,
         ..args.s3.clone()
     }
 }
 
 /// Runs all uploads.
-async fn run_jobs(
+async fn upload_files(
     args: &PutArgs,
-    jobs: PutJobs,
+    files: FileJobSettings,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
-    let s3 = s3_args(args, &jobs);
+    let s3 = s3_args(args, &files);
     let settings = UploadSettings {
         s3: &s3,
         ..settings(args)
     };
-    let session = connect(settings, outputs).await?;
-    let (run_loop, events) = RunLoop::start().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
-    })?;
-    let (jobs, manifest) = open_manifest(args, jobs, outputs)?;
-    let (known_count, done_earlier) = (jobs.known_count(), Arc::clone(&jobs.done_earlier));
-    let unmatched = Arc::clone(&jobs.unmatched);
-    let partial_files = Arc::clone(&jobs.partial_files);
+    let mut session = connect(settings, outputs).await?;
+    let (run_loop, events) = RunLoop::start().map_err(|error| error.report(outputs))?;
+    session.stop = run_loop.stop();
+    let (manifest, previous) = open_manifest(args, outputs)?.unzip();
+    let jobs = FileJobs::new(files, previous);
+    let counts = jobs.counts();
     let run = UploadRun {
         messages: &args.messages,
         options: settings.put_options(&session),
         session,
-        source: UploadJobSource {
-            done_earlier,
-            partial_files,
-            ..UploadJobSource::from_iterator(jobs, known_count)
-        },
+        known_count: jobs.known_count(),
+        source: UploadJobSource::from_iterator(jobs),
         manifest,
         run_loop,
         events,
     };
-    let (report, mut renderer) = Box::pin(run.run()).await;
-    let has_found_nothing = report.summary.listed == 0 && report.summary.done_earlier == 0;
+    let (mut report, mut renderer) = Box::pin(run.run()).await;
+    report.summary.counts.done_earlier = counts.done_earlier.load(Relaxed);
+    report.partial_files = counts.partial_files.load(Relaxed);
+    let has_found_nothing =
+        report.summary.counts.listed == 0 && report.summary.counts.done_earlier == 0;
     if has_found_nothing && args.recursive && !report.is_interrupted {
-        match unmatched.load(Ordering::Relaxed) {
+        match counts.unmatched.load(Relaxed) {
             0 => renderer.print(&message::warning_text("the folder has no files")),
             count => return Ok(report_unmatched(args, count, outputs)),
         }
@@ -145,14 +131,13 @@ fn report_unmatched(args: &PutArgs, count: u64, outputs: JsonOutputs) -> ExitRea
     outputs.report_failure(ExitReason::SomeFailed, &message::sanitize(&text), None)
 }
 
-/// Opens the manifest, and leaves out what it lists as done.
+/// Opens the manifest.
 fn open_manifest(
     args: &PutArgs,
-    jobs: PutJobs,
     outputs: JsonOutputs,
-) -> Result<(PutJobs, Option<Manifest>), ExitReason> {
+) -> Result<Option<(Manifest, PreviousRuns)>, ExitReason> {
     let Some(path) = &args.manifest else {
-        return Ok((jobs, None));
+        return Ok(None);
     };
     match Manifest::open(path) {
         Ok((manifest, previous)) => {
@@ -160,7 +145,7 @@ fn open_manifest(
                 let text = format!("{}: {warning}", path.display());
                 message::print_line(&message::warning_text(&message::sanitize(&text)));
             }
-            Ok((jobs.without(previous), Some(manifest)))
+            Ok(Some((manifest, previous)))
         }
         Err(error) => {
             Err(outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None))
@@ -169,12 +154,12 @@ fn open_manifest(
 }
 
 /// Removes what earlier runs of the same command have sent.
-async fn abort_jobs(
+async fn abort_files(
     args: &PutArgs,
-    jobs: PutJobs,
+    files: FileJobSettings,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
-    let s3 = s3_args(args, &jobs);
+    let s3 = s3_args(args, &files);
     let settings = UploadSettings {
         s3: &s3,
         ..settings(args)
@@ -183,7 +168,7 @@ async fn abort_jobs(
     let engine = silent_engine(args, &session);
     let mut tally = ExitTally::default();
     let mut count = 0;
-    for job in jobs {
+    for job in FileJobs::new(files, None) {
         count += 1;
         let exit = match job {
             Ok(job) => match (&job.input, job.target.object()) {
@@ -209,7 +194,7 @@ async fn abort_jobs(
                     ExitReason::Done
                 }
             },
-            Err(error) => outputs.report_failure(error.exit, &error.text, error.hint.as_deref()),
+            Err(error) => report_input(&error, outputs),
         };
         tally.add(exit);
     }
@@ -246,9 +231,7 @@ async fn abort_all(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, E
         outputs.report_failure(ExitReason::Usage, &error.to_string(), None)
     })?;
     let session = connect(settings(args), outputs).await?;
-    let uploads = retrying(&session.retry, &session.stop, || {
-        session.client.list_multipart_uploads(&address)
-    });
+    let uploads = session.request(|| session.client.list_multipart_uploads(&address));
     let uploads = uploads.await.map_err(|error| report(&error, outputs))?;
     let engine = silent_engine(args, &session);
     for upload in uploads {

@@ -5,21 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_plan::path_of_key;
-use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncOptions};
+use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncMergeError};
 use haul_s3::S3Address;
-use haul_transfer::FolderProblem;
-use haul_transfer::bucket::BucketError;
-use haul_transfer::sync::{ContentError, DeletionList, file_has_content, object_digests};
-use serde_json::{Map, Value};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
-use super::super::objects::{StoreSession, exit_reason};
-use super::super::uploads::{BadInput, FOLLOW_LINKS_HINT, folder_problem};
-use super::place::{SyncEntries, SyncPlace};
-use crate::exit::ExitReason;
-use crate::message;
-use crate::report::FileAction;
+use super::content::{ContentError, file_has_content, object_digests};
+use super::deletion_list::DeletionList;
+use super::place::{SyncPlace, SyncSettings, SyncSides};
+use crate::bucket::BucketError;
+use crate::folder_walk::FolderProblem;
+use crate::input_error::InputError;
 
 /// Decisions that wait for those who carry them out.
 const DECISIONS_AHEAD: usize = 1024;
@@ -28,7 +25,7 @@ const DECISIONS_AHEAD: usize = 1024;
 const PARALLEL_COMPARISONS: usize = 16;
 
 /// A file to copy, or why something is not.
-pub(super) type FoundCopy = Result<SyncEntry, BadInput>;
+pub type FoundCopy = Result<SyncEntry, InputError>;
 
 /// What the merge found beside files to copy.
 #[derive(Debug)]
@@ -42,73 +39,60 @@ pub(super) struct MergeOutcome {
     pub(super) is_complete: bool,
 }
 
+impl MergeOutcome {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            deletions: DeletionList::new()?,
+            is_refused: false,
+            has_source_files: false,
+            is_complete: false,
+        })
+    }
+}
+
 /// A step of the merge that others carry out.
 enum SyncStep {
     Copy(FoundCopy),
     Compare(SyncEntry, SyncEntry),
 }
 
-/// Both sides of a sync and how they are compared.
-#[derive(Debug, Clone)]
-pub(super) struct SyncSides {
-    pub(super) source: SyncPlace,
-    pub(super) destination: SyncPlace,
-    pub(super) session: StoreSession,
-}
-
-impl SyncSides {
-    /// The object of a file that is copied between the sides.
-    pub(super) fn action_object(&self, source: &str, target: &str) -> Map<String, Value> {
-        match (&self.source, &self.destination) {
-            (SyncPlace::Folder(_), _) => {
-                FileAction::Upload.object(&[("path", source), ("url", target)])
-            }
-            (SyncPlace::Bucket(_), SyncPlace::Folder(_)) => {
-                FileAction::Download.object(&[("url", source), ("path", target)])
-            }
-            (SyncPlace::Bucket(_), SyncPlace::Bucket(_)) => {
-                FileAction::Copy.object(&[("source", source), ("url", target)])
-            }
-        }
-    }
-}
-
-/// A merge that runs, and the files to copy that it finds.
+/// A merge that runs.
+#[derive(Debug)]
 pub(super) struct RunningMerge {
-    pub(super) copies: mpsc::Receiver<FoundCopy>,
     pub(super) outcome: JoinHandle<std::io::Result<MergeOutcome>>,
-    /// The task that compares contents; it ends when this is dropped.
-    pub(super) comparisons: JoinSet<()>,
     /// What could not be read in folders.
     pub(super) problems: ProblemReporter,
+    /// The task that compares contents; it ends when this is dropped.
+    _comparisons: JoinSet<()>,
 }
 
 /// Passes on what cannot be read in folders.
 #[derive(Debug, Clone)]
 pub(super) struct ProblemReporter {
     steps: mpsc::WeakSender<SyncStep>,
-    missing: Arc<AtomicU64>,
-    left_out: Arc<AtomicU64>,
+    /// How many names may be missing from the lists.
+    pub(super) missing: Arc<AtomicU64>,
+    /// How many names are known and left out by their kind.
+    pub(super) left_out: Arc<AtomicU64>,
 }
 
 impl ProblemReporter {
     /// For a thread that may wait.
-    pub(super) fn report(&self, problem: &FolderProblem) {
-        match problem.is_left_out() {
-            true => self.leave_out(folder_problem(problem)),
-            false => {
-                self.missing.fetch_add(1, Ordering::Relaxed);
-                self.send(folder_problem(problem));
-            }
-        }
+    pub(super) fn report(&self, problem: FolderProblem) {
+        let counter = match problem.is_left_out() {
+            true => &self.left_out,
+            false => &self.missing,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.send(InputError::InFolder(problem));
     }
 
-    fn leave_out(&self, reason: BadInput) {
+    fn leave_out(&self, reason: InputError) {
         self.left_out.fetch_add(1, Ordering::Relaxed);
         self.send(reason);
     }
 
-    fn send(&self, reason: BadInput) {
+    fn send(&self, reason: InputError) {
         if let Some(steps) = self.steps.upgrade() {
             // Nobody reads when the run has ended.
             let _ = steps.blocking_send(SyncStep::Copy(Err(reason)));
@@ -116,35 +100,18 @@ impl ProblemReporter {
     }
 
     /// What the destination has and is not written to matters only where the source has something below it, which the merge reports.
-    pub(super) fn report_of_destination(&self, problem: &FolderProblem) {
+    pub(super) fn report_of_destination(&self, problem: FolderProblem) {
         if !problem.is_left_out() {
             self.report(problem);
         }
     }
-
-    /// How many names may be missing from the lists.
-    pub(super) fn missing(&self) -> u64 {
-        self.missing.load(Ordering::Relaxed)
-    }
-
-    /// How many names are known and left out by their kind.
-    pub(super) fn left_out(&self) -> u64 {
-        self.left_out.load(Ordering::Relaxed)
-    }
 }
 
-/// Both lists.
-pub(super) struct OpenLists {
-    pub(super) source: SyncEntries,
-    pub(super) destination: SyncEntries,
-}
-
-/// Starts a merge. `open` opens both lists on the thread that reads them.
+/// Starts a merge on a thread that reads both lists. Also returns the files to copy.
 pub(super) fn start_merge(
     sides: SyncSides,
-    options: SyncOptions,
-    open: impl FnOnce(&SyncSides, &ProblemReporter) -> std::io::Result<OpenLists> + Send + 'static,
-) -> RunningMerge {
+    settings: SyncSettings,
+) -> (RunningMerge, mpsc::Receiver<FoundCopy>) {
     let (step_sender, steps) = mpsc::channel(DECISIONS_AHEAD);
     let (copy_sender, copies) = mpsc::channel(DECISIONS_AHEAD);
     let problems = ProblemReporter {
@@ -152,36 +119,37 @@ pub(super) fn start_merge(
         missing: Arc::default(),
         left_out: Arc::default(),
     };
-    let (reporter, merged) = (problems.clone(), sides.clone());
+    let (reporter, merged, runtime) = (problems.clone(), sides.clone(), Handle::current());
     let outcome = tokio::task::spawn_blocking(move || {
-        let lists = open(&merged, &reporter)?;
-        merge(&merged, options, lists, &step_sender, &reporter)
+        // Lists of objects are tasks.
+        let _entered = runtime.enter();
+        let (of_source, of_destination) = (reporter.clone(), reporter.clone());
+        let source = settings.source_entries(&merged, move |problem| of_source.report(problem))?;
+        let destination = settings.destination_entries(&merged, move |problem| {
+            of_destination.report_of_destination(problem);
+        })?;
+        let decisions = SyncMerge::new(settings.options, source, destination);
+        merge(&merged, decisions, &step_sender, &reporter)
     });
     let mut comparisons = JoinSet::new();
     comparisons.spawn(async move { compare_contents(&sides, steps, copy_sender).await });
-    RunningMerge {
-        copies,
+    let merge = RunningMerge {
         outcome,
-        comparisons,
         problems,
-    }
+        _comparisons: comparisons,
+    };
+    (merge, copies)
 }
 
 fn merge(
     sides: &SyncSides,
-    options: SyncOptions,
-    lists: OpenLists,
+    decisions: impl Iterator<Item = Result<SyncDecision, SyncMergeError<BucketError>>>,
     steps: &mpsc::Sender<SyncStep>,
     problems: &ProblemReporter,
 ) -> std::io::Result<MergeOutcome> {
-    let mut outcome = MergeOutcome {
-        deletions: DeletionList::new()?,
-        is_refused: false,
-        has_source_files: false,
-        is_complete: false,
-    };
+    let mut outcome = MergeOutcome::new()?;
     let mut last_link = None;
-    for decision in SyncMerge::new(options, lists.source, lists.destination) {
+    for decision in decisions {
         if sides.session.stop.is_cancelled() {
             return Ok(outcome);
         }
@@ -203,7 +171,7 @@ fn merge(
                 }
                 let name = sides.destination.name_of(link.trim_end_matches('/'));
                 last_link = Some(link);
-                problems.leave_out(behind_link(&name));
+                problems.leave_out(InputError::BehindLink(name));
                 continue;
             }
             Ok(SyncDecision::Keep) => {
@@ -212,7 +180,8 @@ fn merge(
             }
             Ok(SyncDecision::Create(entry)) if sides.has_name_of(&entry) => {
                 outcome.has_source_files = true;
-                problems.leave_out(folded_name(&sides.destination.name_of(&entry.key)));
+                let name = sides.destination.name_of(&entry.key);
+                problems.leave_out(InputError::FoldedName(name));
                 continue;
             }
             Ok(SyncDecision::Create(entry) | SyncDecision::Copy(entry)) => {
@@ -223,7 +192,11 @@ fn merge(
                 destination,
             }) => SyncStep::Compare(source, destination),
             Err(error) => {
-                let _ = steps.blocking_send(SyncStep::Copy(Err(list_error(&error))));
+                let error = match error {
+                    SyncMergeError::List(error) => error.into(),
+                    SyncMergeError::Disordered { .. } => InputError::Disordered(error.to_string()),
+                };
+                let _ = steps.blocking_send(SyncStep::Copy(Err(error)));
                 return Ok(outcome);
             }
         };
@@ -234,40 +207,6 @@ fn merge(
     }
     outcome.is_complete = true;
     Ok(outcome)
-}
-
-fn behind_link(name: &str) -> BadInput {
-    let text = format!(
-        "{name} is a link to a folder, which haul does not follow: nothing below it was copied"
-    );
-    BadInput::left_out(text).with_hint(FOLLOW_LINKS_HINT)
-}
-
-/// A file that is not copied, because its folder gives the name of another file back for its own (row B10).
-fn folded_name(name: &str) -> BadInput {
-    BadInput::left_out(format!(
-        "{name} is the name of another file, which differs only in the case or form of letters: the folder has one file for both"
-    ))
-}
-
-fn list_error(error: &haul_plan::sync::SyncMergeError<BucketError>) -> BadInput {
-    use haul_plan::sync::SyncMergeError;
-    match error {
-        SyncMergeError::List(BucketError::Interrupted) => BadInput {
-            exit: ExitReason::Interrupted,
-            ..BadInput::new("interrupted")
-        },
-        SyncMergeError::List(BucketError::Store(error)) => BadInput {
-            exit: exit_reason(error),
-            hint: message::store_hint(error),
-            ..BadInput::new(message::chain_text(error))
-        },
-        SyncMergeError::Disordered { .. } => BadInput {
-            exit: ExitReason::Network,
-            hint: Some("haul sync needs lists in the order of their keys, as S3 gives them".into()),
-            ..BadInput::new(error.to_string())
-        },
-    }
 }
 
 /// Compares contents where the merge wants it, and passes on what is to copy.
@@ -291,7 +230,10 @@ async fn compare_contents(
                         match sides.have_same_content(&source, &destination).await {
                             Ok(true) => None,
                             Ok(false) => Some(Ok(source)),
-                            Err(error) => Some(Err(sides.comparison_error(&source, &error))),
+                            Err(error) => Some(Err(InputError::Comparison {
+                                name: sides.source.name_of(&source.key),
+                                source: Box::new(error),
+                            })),
                         }
                     });
                     None
@@ -357,28 +299,7 @@ impl SyncSides {
         prefix: &S3Address,
         key: &str,
     ) -> Result<haul_plan::sync::ObjectDigests, BucketError> {
-        let StoreSession {
-            client,
-            retry,
-            stop,
-        } = &self.session;
         let object = prefix.with_key(format!("{}{key}", prefix.key));
-        object_digests(client, &object, retry, stop).await
-    }
-
-    fn comparison_error(&self, source: &SyncEntry, error: &ContentError) -> BadInput {
-        let name = self.source.name_of(&source.key);
-        let (exit, hint) = match error {
-            ContentError::File(_) => (ExitReason::LocalIo, None),
-            ContentError::Store(BucketError::Interrupted) => (ExitReason::Interrupted, None),
-            ContentError::Store(BucketError::Store(error)) => {
-                (exit_reason(error), message::store_hint(error))
-            }
-        };
-        BadInput {
-            exit,
-            hint,
-            ..BadInput::new(format!("{name}: {}", message::chain_text(error)))
-        }
+        object_digests(&self.session, &object).await
     }
 }

@@ -11,17 +11,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haul_net::redacted_text;
 use haul_plan::sync::ListedVersion;
-use haul_plan::{Glob, KeyFilter, KeyPathError, KeyPattern, path_of_key};
+use haul_plan::{Glob, KeyPathError, path_of_key};
 use haul_s3::{ListedObject, S3Address};
-use haul_transfer::bucket::{BucketError, ObjectLister};
-use haul_transfer::list::{
-    BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat, parse_list_url,
-};
 use url::Url;
+
+use crate::bucket::{BucketError, ObjectSelection, SelectedObjects, StoreSession};
+use crate::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat, parse_list_url};
 
 /// A source of files.
 #[derive(Debug)]
-pub(crate) enum JobSource {
+pub enum JobSource {
+    /// One URL.
     Url(Url),
     /// Many URLs from one pattern.
     Glob {
@@ -34,6 +34,7 @@ pub(crate) enum JobSource {
     List {
         /// Its name in messages.
         name: String,
+        /// The open file.
         file: File,
         /// Its format, if given.
         format: Option<ListFormat>,
@@ -43,34 +44,34 @@ pub(crate) enum JobSource {
     /// The objects of a bucket below a prefix, or those that match a pattern.
     Objects(ObjectSelection),
     /// Their list, which is on its way.
-    Listing(ObjectSelection, ObjectLister),
+    Listing(SelectedObjects),
     /// The files of a Metalink document, which was read completely, and why some of them cannot be used.
     Document(Vec<Result<ListEntry, BadLine>>),
 }
 
 impl JobSource {
     /// A URL that may need a password.
-    pub(crate) fn url_mut(&mut self) -> Option<&mut Url> {
+    pub fn url_mut(&mut self) -> Option<&mut Url> {
         match self {
             Self::Url(url) | Self::Glob { first: url, .. } => Some(url),
             Self::List { .. }
             | Self::Stdin(_)
             | Self::Objects(_)
-            | Self::Listing(..)
+            | Self::Listing(_)
             | Self::Document(_) => None,
         }
     }
 
     /// Whether the number of files is known only after reading.
-    pub(crate) fn is_list(&self) -> bool {
+    pub fn is_list(&self) -> bool {
         matches!(
             self,
-            Self::List { .. } | Self::Stdin(_) | Self::Objects(_) | Self::Listing(..)
+            Self::List { .. } | Self::Stdin(_) | Self::Objects(_) | Self::Listing(_)
         )
     }
 
     /// How many files it names, as far as known before reading.
-    pub(crate) fn file_count(&self) -> u64 {
+    pub fn file_count(&self) -> u64 {
         match self {
             Self::Glob { glob, .. } => glob.len(),
             Self::Document(files) => files.len() as u64,
@@ -79,102 +80,74 @@ impl JobSource {
     }
 }
 
-/// Which objects of a bucket are downloaded, and how their paths follow from their keys.
-#[derive(Debug, Clone)]
-pub(crate) struct ObjectSelection {
-    /// The prefix that is listed.
-    pub(crate) prefix: S3Address,
-    /// What keys must match as a whole.
-    pub(crate) pattern: Option<KeyPattern>,
-    /// What the part of a key behind the prefix must match.
-    pub(crate) filter: KeyFilter,
-    /// How much of a key is no part of the path: the folder of the prefix.
-    pub(crate) folder_length: usize,
+/// The entry of a listed object, or why it has none; `None` if it is only a folder's.
+fn selected_entry(
+    selection: &ObjectSelection,
+    object: &ListedObject,
+    number: u64,
+) -> Option<Result<ListEntry, BadLine>> {
+    let name = selection.name_of(&object.key);
+    // The key of a folder has no bytes of its own.
+    let is_folder = object.size == 0 && path_of_key(name) == Err(KeyPathError::Folder);
+    if is_folder {
+        return None;
+    }
+    let listed = ListedVersion {
+        size: object.size,
+        entity_tag: Some(object.etag.clone()).filter(|tag| !tag.is_empty()),
+        modified: object.modified(),
+    };
+    let list = &selection.prefix;
+    let address = list.with_key(&*object.key);
+    Some(object_entry(list, number, &address, name, listed))
 }
 
-impl ObjectSelection {
-    /// Everything below a prefix.
-    pub(crate) fn below(prefix: S3Address, filter: KeyFilter) -> Self {
-        Self {
-            folder_length: prefix.key.rfind('/').map_or(0, |slash| slash + 1),
-            prefix,
-            pattern: None,
-            filter,
-        }
-    }
-
-    /// What matches the pattern that a key is.
-    pub(crate) fn matching(address: &S3Address) -> Self {
-        let pattern = KeyPattern::parse(&address.key);
-        let prefix = address.with_key(pattern.literal_prefix());
-        Self {
-            pattern: Some(pattern),
-            ..Self::below(prefix, KeyFilter::default())
-        }
-    }
-
-    /// The entry of an object, or why it has none; `None` if it is not meant, or is only a folder's.
-    fn entry(&self, object: &ListedObject, number: u64) -> Option<Result<ListEntry, BadLine>> {
-        let key = object.key.as_str();
-        let is_meant = match &self.pattern {
-            Some(pattern) => pattern.matches(key),
-            None => self
-                .filter
-                .accepts(key.strip_prefix(&self.prefix.key).unwrap_or(key)),
-        };
-        if !is_meant {
-            return None;
-        }
-        let address = self.prefix.with_key(key);
-        let bad = |problem| BadLine {
-            list_name: self.prefix.to_string().into(),
-            line: number,
-            excerpt: key.to_owned(),
-            url: None,
-            problem,
-        };
-        let path = match path_of_key(key.get(self.folder_length..).unwrap_or_default()) {
-            // The key of a folder has no bytes of its own.
-            Err(KeyPathError::Folder) if object.size == 0 => return None,
-            Err(error) => return Some(Err(bad(BadLineProblem::InvalidKey(error)))),
-            Ok(path) => path,
-        };
-        Some(match address.to_url() {
-            Ok(url) => Ok(ListEntry {
-                path: Some(path),
-                listed: Some(ListedVersion {
-                    size: object.size,
-                    entity_tag: Some(object.etag.clone()).filter(|tag| !tag.is_empty()),
-                    modified: object.modified(),
-                }),
-                ..ListEntry::new(number, url)
-            }),
-            Err(error) => Err(bad(BadLineProblem::InvalidAddress(error))),
-        })
-    }
+/// The entry of an object, which the list of a prefix has with this number.
+///
+/// # Errors
+/// The name makes no path, or the address no URL.
+pub(crate) fn object_entry(
+    list: &S3Address,
+    number: u64,
+    object: &S3Address,
+    name: &str,
+    listed: ListedVersion,
+) -> Result<ListEntry, BadLine> {
+    let bad = |problem| BadLine {
+        list_name: list.to_string().into(),
+        line: number,
+        excerpt: object.key.clone(),
+        url: None,
+        problem,
+    };
+    let path = path_of_key(name).map_err(|error| bad(BadLineProblem::InvalidKey(error)))?;
+    let url = object
+        .to_url()
+        .map_err(|error| bad(BadLineProblem::InvalidAddress(error)))?;
+    Ok(ListEntry {
+        path: Some(path),
+        listed: Some(listed),
+        ..ListEntry::new(number, url)
+    })
 }
 
 /// The objects of a list as entries.
 #[derive(Debug)]
 struct ListedEntries {
-    selection: ObjectSelection,
-    lister: ObjectLister,
-    page: VecDeque<ListedObject>,
-    number: u64,
+    objects: SelectedObjects,
     failures: BucketListFailures,
 }
 
 impl ListedEntries {
     fn next(&mut self) -> Option<Result<ListEntry, BadLine>> {
         loop {
-            while let Some(object) = self.page.pop_front() {
-                self.number += 1;
-                if let Some(entry) = self.selection.entry(&object, self.number) {
-                    return Some(entry);
+            match self.objects.blocking_next()? {
+                Ok(object) => {
+                    let (selection, number) = (&self.objects.selection, self.objects.number);
+                    if let Some(entry) = selected_entry(selection, &object, number) {
+                        return Some(entry);
+                    }
                 }
-            }
-            match self.lister.blocking_next_page()? {
-                Ok(page) => self.page = page.into(),
                 Err(error) => {
                     self.failures.add(error);
                     return None;
@@ -186,7 +159,7 @@ impl ListedEntries {
 
 /// All sources, in their order.
 #[derive(Debug)]
-pub(crate) struct JobSources {
+pub struct JobSources {
     /// Sources not opened yet.
     waiting: VecDeque<JobSource>,
     /// The source being read.
@@ -208,7 +181,9 @@ enum OpenJobSource {
 }
 
 impl JobSources {
-    pub(crate) fn new(sources: Vec<JobSource>) -> Self {
+    /// The files of these sources.
+    #[must_use]
+    pub fn new(sources: Vec<JobSource>) -> Self {
         Self {
             waiting: sources.into(),
             current: None,
@@ -218,23 +193,23 @@ impl JobSources {
     }
 
     /// The options that lists contain and haul ignores, filled while lists are read.
-    pub(crate) fn ignored(&self) -> IgnoredListOptions {
+    pub fn ignored(&self) -> IgnoredListOptions {
         self.ignored.clone()
     }
 
     /// Why lists of buckets ended early, filled while they are read.
-    pub(crate) fn failures(&self) -> BucketListFailures {
+    pub fn failures(&self) -> BucketListFailures {
         self.failures.clone()
     }
 
     /// Whether there are buckets to list.
-    pub(crate) fn has_objects(&self) -> bool {
+    pub fn has_objects(&self) -> bool {
         let is_objects = |source: &JobSource| matches!(source, JobSource::Objects(_));
         self.waiting.iter().any(is_objects)
     }
 
     /// Whether all files are objects of one bucket.
-    pub(crate) fn has_one_bucket(&self) -> bool {
+    pub fn has_one_bucket(&self) -> bool {
         let mut buckets = self.waiting.iter().map(|source| match source {
             JobSource::Objects(selection) => Some(&*selection.prefix.bucket),
             _ => None,
@@ -244,13 +219,10 @@ impl JobSources {
     }
 
     /// Starts the lists of buckets.
-    pub(crate) fn start_lists(&mut self, start: impl Fn(&S3Address) -> ObjectLister) {
+    pub fn start_lists(&mut self, session: &StoreSession) {
         let waiting = std::mem::take(&mut self.waiting);
         let started = waiting.into_iter().map(|source| match source {
-            JobSource::Objects(selection) => {
-                let lister = start(&selection.prefix);
-                JobSource::Listing(selection, lister)
-            }
+            JobSource::Objects(selection) => JobSource::Listing(session.list(selection)),
             other => other,
         });
         self.waiting = started.collect();
@@ -267,15 +239,10 @@ impl JobSources {
             JobSource::Glob { glob, first } => OpenJobSource::Glob(glob, first, 0),
             JobSource::List { name, file, format } => list(file, format, name),
             JobSource::Document(files) => OpenJobSource::Document(files.into_iter()),
-            JobSource::Listing(selection, lister) => {
-                OpenJobSource::Objects(Box::new(ListedEntries {
-                    selection,
-                    lister,
-                    page: VecDeque::new(),
-                    number: 0,
-                    failures: self.failures.clone(),
-                }))
-            }
+            JobSource::Listing(objects) => OpenJobSource::Objects(Box::new(ListedEntries {
+                objects,
+                failures: self.failures.clone(),
+            })),
             // Every list was started before the first source is read.
             JobSource::Objects(_) => return None,
             JobSource::Stdin(format) => {
@@ -349,7 +316,7 @@ fn glob_member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLin
 
 /// Why lists of buckets ended early: what they did not name is missing.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct BucketListFailures(Arc<Mutex<Vec<BucketError>>>);
+pub struct BucketListFailures(Arc<Mutex<Vec<BucketError>>>);
 
 impl BucketListFailures {
     fn add(&self, error: BucketError) {
@@ -360,7 +327,9 @@ impl BucketListFailures {
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<BucketError> {
+    /// Those so far.
+    #[must_use]
+    pub fn take(&self) -> Vec<BucketError> {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut noted)
     }
@@ -368,7 +337,7 @@ impl BucketListFailures {
 
 /// Options in lists that haul ignores although they would change requests.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct IgnoredListOptions(Arc<Mutex<Vec<ListOptions>>>);
+pub struct IgnoredListOptions(Arc<Mutex<Vec<ListOptions>>>);
 
 /// A list's name and its ignored options.
 type ListOptions = (String, BTreeSet<&'static str>);
@@ -382,7 +351,7 @@ impl IgnoredListOptions {
     }
 
     /// A warning for each list.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let warning = |(list, options): &ListOptions| {
             let options: Vec<&str> = options.iter().copied().collect();
