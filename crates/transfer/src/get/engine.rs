@@ -8,7 +8,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::context::EngineState;
-use super::handle::{DownloadHandle, JobSteering, run_steered, steer};
+use super::handle::{DownloadHandle, run_steered, steer};
+use super::steering::JobSteering;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::job_end::DownloadEnd;

@@ -21,7 +21,6 @@ use super::finished_file::finish_existing;
 use super::first_request::{
     FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, permit_of_responder,
 };
-use super::handle::JobSteering;
 use super::host_limits::HostPermit;
 use super::mirror_discovery::discover;
 use super::page_check::page_warning;
@@ -33,6 +32,7 @@ use super::segmented::{self, SegmentedStart};
 use super::sequential::{self, SequentialStart};
 use super::single_response::HandedOverResponse;
 use super::source_recovery::fail_over;
+use super::steering::JobSteering;
 use super::strategy::{DownloadTotals, DownloadedFile, Restart, RestartReason, StrategyOutcome};
 use super::stream_output;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
