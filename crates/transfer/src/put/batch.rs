@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::batch_manifest::upload_row;
 use super::engine::UploadEngine;
 use super::error::PutError;
 use super::job_source::{FoundTotals, FoundUpload, UploadJobSource};
 use super::options::PutOptions;
+use super::upload_row::upload_row;
 use crate::batch::{BatchHalt, BatchHaltKind, BatchSnapshot, BatchSummary, error_chain};
 use crate::bucket::StoreSession;
 use crate::event::{TransferEvent, TransferEventSender};

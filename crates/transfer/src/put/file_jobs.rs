@@ -329,7 +329,7 @@ fn name_of_path(path: &Path) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// The targets of a command, where two files might have one: the second would replace the first. They are remembered by 64 bits of a hash, so
+/// The targets of a run, where two files might have one: the second would replace the first. They are remembered by 64 bits of a hash, so
 /// that a list of millions costs little. That two of a million targets share these happens once in 40 million lists; a file is refused then.
 #[derive(Debug)]
 struct ClaimedTargets {

@@ -15,7 +15,6 @@
 //! lets the store copy an object, `http_put` stores a file under a URL. `context` is what all of these use, `engine` what a caller sees.
 
 mod batch;
-mod batch_manifest;
 mod context;
 mod copy_jobs;
 mod engine;
@@ -34,6 +33,7 @@ mod options;
 mod single_request;
 mod slots;
 mod stream;
+mod upload_row;
 
 pub use batch::{UploadBatch, UploadSummary};
 pub use copy_jobs::{CopyJobs, CopySettings, CopyTargetError};

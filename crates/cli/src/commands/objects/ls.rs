@@ -19,21 +19,11 @@ use crate::report::etag_value;
 const OUTPUT_BUFFER: usize = 64 << 10;
 
 /// Why a list ended early.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 enum ListEnd {
-    Store(BucketError),
-    Output(io::Error),
-}
-
-impl From<BucketError> for ListEnd {
-    fn from(error: BucketError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<io::Error> for ListEnd {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
+    Store(#[from] BucketError),
+    Output(#[from] io::Error),
 }
 
 /// Prints what a list has, as it comes.

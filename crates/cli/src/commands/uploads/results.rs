@@ -158,11 +158,8 @@ impl UploadReport {
         if let Some(error) = renderer.take_write_error() {
             self.tally.lost_result(output::write_error_exit(&error));
         }
-        let least = if self.summary.not_tried.is_some() {
-            2
-        } else {
-            0
-        };
+        // Others were not tried: it was not the only file.
+        let least = 2 * usize::from(self.summary.not_tried.is_some());
         self.tally.exit(count.max(least))
     }
 }
