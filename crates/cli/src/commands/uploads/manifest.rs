@@ -69,15 +69,12 @@ fn row(job: &UploadJob, result: &Result<UploadOutcome, PutError>) -> ManifestRow
     let outcome = result.as_ref().ok();
     let checksums = outcome.into_iter().flat_map(|outcome| &outcome.checksums);
     let total = outcome.map_or(0, |outcome| outcome.elapsed.as_millis());
+    let state = match result {
+        Ok(_) => JobRowState::Done,
+        Err(_) => JobRowState::Failed,
+    };
     ManifestRow {
-        line: None,
-        url: job.target.to_string(),
         path: Some(job.input.to_string()),
-        state: match result {
-            Ok(_) => JobRowState::Done,
-            Err(_) => JobRowState::Failed,
-        },
-        status: None,
         bytes: outcome.map_or(0, |outcome| outcome.bytes),
         checksums: checksums
             .filter_map(|checksum| {
@@ -95,7 +92,6 @@ fn row(job: &UploadJob, result: &Result<UploadOutcome, PutError>) -> ManifestRow
             .as_ref()
             .err()
             .map(|error| ManifestRowError::new(error.class(), message::chain_text(error))),
-        shard: None,
-        listed_size: None,
+        ..ManifestRow::new(None, job.target.to_string(), state)
     }
 }
