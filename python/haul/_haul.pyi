@@ -20,6 +20,8 @@ __all__ = [
     "RemoteReader",
     "digest_names",
     "is_digest_name",
+    "result_columns",
+    "empty_columns",
     "version",
 ]
 
@@ -30,6 +32,12 @@ digest_names: tuple[str, ...]
 
 def is_digest_name(name: str) -> bool:
     """Whether a text is the name of a digest, also of one that haul does not know."""
+
+result_columns: list[tuple[str, str]]
+"""The columns of a table of results, with Arrow's names of their types."""
+
+def empty_columns(count: int) -> dict[str, Any]:
+    """The columns of rows without results."""
 
 @final
 class File:

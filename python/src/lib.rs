@@ -34,6 +34,8 @@ mod _haul {
     #[pymodule_export]
     use crate::batch::BatchHandle;
     #[pymodule_export]
+    use crate::columns::empty_columns;
+    #[pymodule_export]
     use crate::download::{FileResult, UploadResult};
     #[pymodule_export]
     use crate::engine::{Engine, shut_down};
@@ -58,6 +60,8 @@ mod _haul {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let digests = DigestAlgorithm::ALL.map(DigestAlgorithm::name);
         module.add("digest_names", PyTuple::new(module.py(), digests)?)?;
+        module.add("result_columns", columns::column_types())?;
+        ResultRow::add_attributes(module.py())?;
         module.add("version", env!("CARGO_PKG_VERSION"))
     }
 }

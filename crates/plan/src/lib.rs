@@ -73,7 +73,9 @@ mod validator;
 
 pub use body_framing::{BodyFraming, FramingError};
 pub use checkpoint::{CheckpointOptions, CheckpointSchedule};
-pub use checksum::{Checksum, ChecksumError, DigestAlgorithm, decode_hex, hex, is_digest_name};
+pub use checksum::{
+    Checksum, ChecksumError, DigestAlgorithm, S3ChecksumNames, decode_hex, hex, is_digest_name,
+};
 pub use checksum_list::{ChecksumList, ChecksumListError};
 pub use chunked_decoder::{ChunkError, ChunkedDecoder, ChunkedPart};
 pub use connection_control::{

@@ -28,7 +28,7 @@ pub use address::{
 pub use buckets::{
     DeleteFailure, ListedBucket, ListedObject, MAX_DELETED_KEYS, ObjectListRequest, ObjectPage,
 };
-pub use checksums::{checksum_algorithm_name, checksum_field};
+pub use checksums::checksum_field;
 pub use client::S3Client;
 pub use config::{S3Config, S3ConfigError};
 pub use endpoint::AddressingStyle;

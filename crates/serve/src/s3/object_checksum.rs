@@ -3,7 +3,7 @@
 use haul_plan::DigestAlgorithm;
 use http::HeaderMap;
 
-use super::body::{checksum_in_header, decode_digest};
+use super::body::checksum_in_header;
 use super::{S3ErrorCode, S3Failure, checksum_algorithm_of_name, checksum_name};
 use crate::store::{ObjectAttributes, StoredUploadInfo};
 
@@ -159,7 +159,7 @@ pub fn checksum_of_object(
 ) -> Result<Option<(DigestAlgorithm, &str)>, S3Failure> {
     match checksum_in_header(headers)? {
         None => Ok(None),
-        Some((_, algorithm, value)) if decode_digest(algorithm, without_parts(value)).is_some() => {
+        Some((_, algorithm, value)) if algorithm.decode_base64(without_parts(value)).is_some() => {
             Ok(Some((algorithm, value)))
         }
         Some((field, ..)) => Err(invalid(format!("Value for {field} header is invalid."))),

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::job::{BatchJob, BatchJobStrategy};
 use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
-use crate::disk::{StoredValidators, file_beginning, load_validators, noted_download};
+use crate::disk::{file_beginning, load_validators, noted_download};
 use crate::error::{GetError, LocalError};
 use crate::get::ExpectedDigests;
 use crate::manifest::{JobRowState, ManifestRow};
@@ -96,10 +96,7 @@ pub(super) fn check_existing(
             let row = row.filter(|row| row.bytes == found.len());
             let tag = row.and_then(|row| row.etag);
             let stored = load_validators(&path, job.resource_id(), notes);
-            job.stored_validators = stored.map(|stored| StoredValidators {
-                etag: stored.etag.or(tag),
-                ..stored
-            });
+            job.stored_validators = stored.map(|stored| stored.or_etag(tag));
             None
         }
     }
@@ -112,22 +109,16 @@ fn decide_listed(
     row: Option<&ManifestRow>,
 ) -> Option<ListedVersionDecision> {
     let listed = job.listed.as_ref()?;
-    let attribute = noted_download(&job.path, found, job.resource_id());
-    // Without an attribute the row has what was written then.
-    let row = row.filter(|row| row.bytes == found.len());
-    let row_tag = row.and_then(|row| row.etag.as_deref());
-    let noted = NotedVersion {
-        size: found.len(),
-        entity_tag: match &attribute {
-            Some(noted) => noted.entity_tag.as_deref(),
-            None => row_tag,
-        },
-        modified: found.modified().ok(),
-        is_unedited_download: match &attribute {
-            Some(noted) => noted.is_unedited,
-            None => row.is_some(),
-        },
-    };
+    let noted = noted_download(&job.path, found, job.resource_id()).unwrap_or_else(|| {
+        // Without an attribute the row has what was written then.
+        let row = row.filter(|row| row.bytes == found.len());
+        NotedVersion {
+            size: found.len(),
+            entity_tag: row.and_then(|row| row.etag.clone()),
+            modified: found.modified().ok(),
+            is_unedited_download: row.is_some(),
+        }
+    });
     let decision = listed.decide(&noted);
     (decision != ListedVersionDecision::Keep).then_some(decision)
 }

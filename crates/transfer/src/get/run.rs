@@ -216,10 +216,7 @@ impl<'a> DownloadRun<'a> {
         partial: Option<PartialDownload>,
     ) -> Result<AttemptOutcome, GetError> {
         let (mut partial, stored) = prepare(self.context, destination, partial).await?;
-        let stored = stored.map(|stored| StoredValidators {
-            etag: stored.etag.or_else(|| self.known_tag.clone()),
-            ..stored
-        });
+        let stored = stored.map(|stored| stored.or_etag(self.known_tag.clone()));
         // To replace a file, the version must be one that the origin has now. To add one it is enough that the origin had it.
         let adds = self.context.existing_file() == ExistingFilePolicy::Keep;
         if let Some(whole) = partial.take_if(|partial| adds && self.is_finished(partial)) {

@@ -54,7 +54,7 @@ pub(super) async fn download(
     let pipe = open_pipe(context, sources, output, start.coding.as_ref(), hashers)?;
     start.may_join = expectations.may_join(&version, &digests);
     start.announced_digests = expected_digests(&response.headers, true);
-    let etag = version.etag.as_ref().map(ToString::to_string);
+    let etag = version.etag_text();
     let mut download = SequentialDownload {
         pipe,
         version: digests.pinned(&version),

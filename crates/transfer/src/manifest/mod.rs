@@ -13,9 +13,11 @@
 //! fetched again, delete its rows.
 //!
 //! [`ManifestRow`] is what is known of a job. [`Manifest`] is the open file. [`PreviousRuns`] is the content that was
-//! there before.
+//! there before. [`COLUMNS`] is the table of what is written of a row.
 
+mod columns;
 mod csv;
+mod fields;
 mod format;
 mod index;
 mod previous_runs;
@@ -23,6 +25,9 @@ mod row;
 mod scan;
 mod writer;
 
+pub use columns::{COLUMNS, ColumnScope, ColumnType, ColumnValue, ManifestColumn};
+pub use fields::ManifestRowFields;
+pub(crate) use fields::ParsedFields;
 pub use previous_runs::{ManifestWarning, PreviousRuns};
 pub use row::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
 pub use writer::{Manifest, ManifestError};

@@ -9,15 +9,12 @@ pub(super) fn upload_row(end: &UploadEnd) -> ManifestRow {
     let (outcome, error) = (end.result.as_ref().ok(), end.result.as_ref().err());
     let checksums = outcome.into_iter().flat_map(|outcome| &outcome.checksums);
     let total = outcome.map_or(0, |outcome| outcome.elapsed.as_millis());
+    let state = match error {
+        None => JobRowState::Done,
+        Some(_) => JobRowState::Failed,
+    };
     ManifestRow {
-        line: None,
-        url: end.job.target.to_string(),
         path: Some(end.job.input.to_string()),
-        state: match error {
-            None => JobRowState::Done,
-            Some(_) => JobRowState::Failed,
-        },
-        status: None,
         bytes: outcome.map_or(0, |outcome| outcome.bytes),
         checksums: checksums
             .filter_map(|checksum| {
@@ -32,7 +29,6 @@ pub(super) fn upload_row(end: &UploadEnd) -> ManifestRow {
             ..RowTimings::default()
         },
         error: error.map(|error| ManifestRowError::new(error.class(), error_chain(error))),
-        shard: None,
-        listed_size: None,
+        ..ManifestRow::new(None, end.job.target.to_string(), state)
     }
 }

@@ -3,8 +3,6 @@
 //! A field that cannot be read is refused before the body is asked for: a client that sends a
 //! checksum wants its bytes compared with it, so nothing may be stored unchecked.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use haul_plan::DigestAlgorithm;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap};
 
@@ -101,12 +99,6 @@ pub fn stored_content_encoding(headers: &HeaderMap) -> Option<String> {
     (!kept.is_empty()).then(|| kept.join(", "))
 }
 
-/// A checksum of the right length, from base64.
-pub(crate) fn decode_digest(algorithm: DigestAlgorithm, value: &str) -> Option<Vec<u8>> {
-    let digest = STANDARD.decode(value.trim()).ok()?;
-    (digest.len() == algorithm.digest_len()).then_some(digest)
-}
-
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
@@ -124,7 +116,7 @@ fn content_md5(headers: &HeaderMap) -> Result<Option<Vec<u8>>, S3Failure> {
         return Ok(None);
     };
     let value = value.to_str().unwrap_or_default();
-    match decode_digest(DigestAlgorithm::Md5, value) {
+    match DigestAlgorithm::Md5.decode_base64(value) {
         Some(digest) => Ok(Some(digest)),
         None => Err(S3Failure::new(S3ErrorCode::InvalidDigest).element("Content-MD5", value)),
     }
@@ -171,7 +163,7 @@ fn header_checksum(headers: &HeaderMap) -> Result<Option<AnnouncedChecksum>, S3F
     let Some((field, algorithm, value)) = checksum_in_header(headers)? else {
         return Ok(None);
     };
-    match decode_digest(algorithm, value) {
+    match algorithm.decode_base64(value) {
         Some(digest) => Ok(Some(AnnouncedChecksum::Header(algorithm, digest))),
         None => Err(invalid(format!("Value for {field} header is invalid."))),
     }

@@ -12,6 +12,6 @@ mod verifier;
 
 pub use algorithms::{checksum_algorithm_of_name, checksum_element, checksum_field, checksum_name};
 pub use aws_chunked::{AwsChunkedDecoder, TrailerField};
+pub(super) use expectations::checksum_in_header;
 pub use expectations::{AnnouncedChecksum, BodyExpectations, stored_content_encoding};
-pub(super) use expectations::{checksum_in_header, decode_digest};
 pub use verifier::{BodyDigests, BodyVerifier};

@@ -7,7 +7,7 @@ use haul_plan::DigestAlgorithm;
 
 use super::algorithms::checksum_name;
 use super::aws_chunked::TrailerField;
-use super::expectations::{AnnouncedChecksum, BodyExpectations, decode_digest, field_of};
+use super::expectations::{AnnouncedChecksum, BodyExpectations, field_of};
 use crate::s3::{PayloadMode, S3ErrorCode, S3Failure};
 
 /// A body that is being hashed.
@@ -134,7 +134,7 @@ fn announced_checksum(
         (Some(AnnouncedChecksum::Trailer(algorithm)), [field])
             if field.name == field_of(*algorithm) =>
         {
-            let digest = decode_digest(*algorithm, &field.value).ok_or_else(|| {
+            let digest = algorithm.decode_base64(&field.value).ok_or_else(|| {
                 let message = format!("Value for {} trailing header is invalid.", field.name);
                 S3Failure::with_message(S3ErrorCode::InvalidRequest, message)
             })?;

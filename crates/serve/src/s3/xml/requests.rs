@@ -4,8 +4,6 @@
 //! An unknown element is skipped, since clients send elements that are newer than a server. A known
 //! one that is missing, wrong or there twice is `MalformedXML`.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use haul_plan::{Checksum, DigestAlgorithm};
 
 use super::reader::{DocumentReader, malformed};
@@ -128,8 +126,7 @@ fn checksum_algorithm(element: &str) -> Option<DigestAlgorithm> {
 }
 
 fn checksum(algorithm: DigestAlgorithm, text: &str) -> Result<Checksum, S3Failure> {
-    let digest = STANDARD.decode(text.trim()).ok();
-    let digest = digest.filter(|digest| digest.len() == algorithm.digest_len());
+    let digest = algorithm.decode_base64(text);
     Ok(Checksum {
         algorithm,
         digest: Some(digest.ok_or(S3ErrorCode::InvalidPart)?),
