@@ -36,6 +36,18 @@ mod sendfile;
 pub mod store;
 pub mod tls;
 
+/// What another crate needs to answer requests of a server in a dialect of its own.
+pub mod dialect {
+    pub use crate::body::ServeBody;
+    pub use crate::connection::TimeoutPause;
+    pub use crate::http::{
+        BoxedResponse, Dialect, DialectClaim, DialectRequest, DialectResponse, IncomingBody,
+        ObjectUpload, RequestBodyError, RequestContext, ServeResponse, UploadError, UploadRequest,
+        UploadSource, empty_response, forbid_sniffing, media_type, sandbox_active_content,
+    };
+}
+
+pub use crate::http::s3::S3Dialect;
 pub use crate::http::{FileServer, FileServerOptions};
 pub use key::{
     ObjectKey, ObjectKeyError, RESERVED_NAME, RESERVED_PREFIX, RequestPath, escaped_name,

@@ -4,9 +4,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_serve::FileServerOptions;
 use haul_serve::access::AccessRight;
 use haul_serve::s3::{S3Authenticator, S3Keys, S3Options};
+use haul_serve::{FileServerOptions, S3Dialect};
 
 use crate::client::{TestClient, TestResponse, TestTransport, request_head};
 use crate::harness::{ServerSetup, TestServer};
@@ -23,7 +23,7 @@ fn start() -> TestServer {
     };
     let setup = ServerSetup {
         server: FileServerOptions {
-            s3: Some(Arc::new(s3)),
+            dialect: Some(Arc::new(S3Dialect::new(s3))),
             ..FileServerOptions::default()
         },
         ..ServerSetup::default()

@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::{Bytes, BytesMut};
 use haul_plan::DigestAlgorithm;
 
-use crate::http::put::{UploadError, UploadSource};
-use crate::http::request_body::RequestBodyError;
+use crate::dialect::RequestBodyError;
+use crate::dialect::{UploadError, UploadSource};
 use crate::s3::{
     AwsChunkedDecoder, BodyDigests, BodyExpectations, BodyVerifier, S3ErrorCode, S3Failure,
     TrailerField,

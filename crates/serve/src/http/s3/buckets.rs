@@ -10,8 +10,8 @@ use super::responses::document_response;
 use super::{S3Call, bucket_key};
 use crate::RequestPath;
 use crate::access::AccessRight;
-use crate::http::error_response::{ServeResponse, empty_response};
-use crate::http::request_body::IncomingBody;
+use crate::dialect::IncomingBody;
+use crate::dialect::{ServeResponse, empty_response};
 use crate::s3::xml::{MAX_SMALL_DOCUMENT, XmlDocument, parse_create_bucket};
 use crate::s3::{BodyExpectations, BucketSetting, PayloadMode, S3ErrorCode, S3Failure, iso_time};
 use crate::store::StoreError;
@@ -32,8 +32,8 @@ pub(super) fn write_owner(document: &mut XmlDocument, name: &'static str) {
 
 impl S3Call {
     pub(super) async fn list_buckets(&self) -> Result<ServeResponse, S3Failure> {
-        let store = Arc::clone(&self.server().store);
-        let folders = self.server().disk.run(move || store.root().top_folders());
+        let store = Arc::clone(self.server().store());
+        let folders = self.server().disk().run(move || store.root().top_folders());
         let folders = folders
             .await
             .map_err(|error| self.store_failure(&error.into()))?;
@@ -86,8 +86,11 @@ impl S3Call {
             return Err(S3Failure::new(code));
         }
         let key = bucket_key(self.bucket())?;
-        let store = Arc::clone(&self.server().store);
-        let created = self.server().disk.write(move || store.create_folder(&key));
+        let store = Arc::clone(self.server().store());
+        let created = self
+            .server()
+            .disk()
+            .write(move || store.create_folder(&key));
         match created.await {
             Ok(true) => {
                 let mut response = empty_response(StatusCode::OK);
@@ -108,8 +111,8 @@ impl S3Call {
             key: self.existing_bucket().await?,
             is_folder: true,
         };
-        let (store, bucket) = (Arc::clone(&self.server().store), self.bucket().to_owned());
-        let deleted = self.server().disk.write(move || {
+        let (store, bucket) = (Arc::clone(self.server().store()), self.bucket().to_owned());
+        let deleted = self.server().disk().write(move || {
             store.delete(&path, None)?;
             // A bucket that gets this name later has none of its uploads.
             store.abort_uploads_of(&bucket)

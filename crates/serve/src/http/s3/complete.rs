@@ -6,8 +6,8 @@ use super::S3Call;
 use super::body_source::S3BodySource;
 use super::object_headers::{conditions_of, object_etag, write_checksum, write_conditions_hold};
 use super::responses::document_response;
-use crate::http::error_response::ServeResponse;
-use crate::http::request_body::IncomingBody;
+use crate::dialect::IncomingBody;
+use crate::dialect::ServeResponse;
 use crate::s3::xml::{MAX_COMPLETE_DOCUMENT, XmlDocument, parse_complete_upload};
 use crate::s3::{
     BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, check_object, checksum_of_object,
@@ -43,10 +43,10 @@ impl S3Call {
             Err(failure) => return Err(failure),
         };
         let conditions = conditions_of(&self.headers);
-        let (store, headers) = (Arc::clone(&self.server().store), self.headers.clone());
-        let max_body = self.server().options.max_body.unwrap_or(u64::MAX);
-        let pause = self.connection.timeouts.pause();
-        let completed = self.server().disk.write(move || {
+        let (store, headers) = (Arc::clone(self.server().store()), self.headers.clone());
+        let max_body = self.server().options().max_body.unwrap_or(u64::MAX);
+        let pause = self.context.pause_timeouts();
+        let completed = self.server().disk().write(move || {
             let stored = upload.parts().map_err(CompleteError::Store)?;
             let parts =
                 chosen_parts(&listed, upload.info(), &stored).map_err(CompleteError::Refused)?;

@@ -19,7 +19,7 @@ use super::responses::document_response;
 use super::uploads::{FOLDER_ETAG, MAX_UPLOAD};
 use super::{S3Call, StoredKey};
 use crate::access::AccessRight;
-use crate::http::error_response::ServeResponse;
+use crate::dialect::ServeResponse;
 use crate::s3::xml::XmlDocument;
 use crate::s3::{
     S3ErrorCode, S3Failure, check_copy_to_itself, checksum_name, copied_algorithm, iso_time,
@@ -72,10 +72,10 @@ impl S3Call {
             attributes.tags = of_source.map_or_else(Vec::new, |found| found.tags.clone());
         }
         let (store, conditions) = (
-            Arc::clone(&self.server().store),
+            Arc::clone(self.server().store()),
             conditions_of(&self.headers),
         );
-        let copied = self.server().disk.write(move || {
+        let copied = self.server().disk().write(move || {
             let check =
                 |metadata: Option<&FileMetadata>| write_conditions_hold(&conditions, metadata);
             let check =
@@ -106,8 +106,8 @@ impl S3Call {
                 message,
             ));
         }
-        let (store, folder) = (Arc::clone(&self.server().store), source.key.clone());
-        let copied = self.server().disk.write(move || {
+        let (store, folder) = (Arc::clone(self.server().store()), source.key.clone());
+        let copied = self.server().disk().write(move || {
             store
                 .root()
                 .open_folder(&folder)
@@ -159,10 +159,10 @@ impl S3Call {
 
     /// Why a source is not there: perhaps its bucket is not.
     async fn no_such_source(&self, source: &StoredKey, key: &str) -> S3Failure {
-        let (store, bucket) = (Arc::clone(&self.server().store), source.bucket.clone());
+        let (store, bucket) = (Arc::clone(self.server().store()), source.bucket.clone());
         let found = self
             .server()
-            .disk
+            .disk()
             .run(move || store.root().open_folder(&bucket).is_ok());
         match found.await {
             true => S3Failure::new(S3ErrorCode::NoSuchKey).element("Key", key),

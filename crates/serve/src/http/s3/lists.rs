@@ -11,7 +11,7 @@ use super::buckets::write_owner;
 use super::object_headers::object_etag;
 use super::responses::document_response;
 use crate::ObjectKey;
-use crate::http::error_response::ServeResponse;
+use crate::dialect::ServeResponse;
 use crate::s3::xml::{KeyEncoding, XmlDocument};
 use crate::s3::{S3Failure, checksum_type, iso_time};
 use crate::store::{FileStore, KeyWalk, KeyWalkRequest, StoreError, WalkedKey, WalkedKind};
@@ -189,10 +189,10 @@ impl S3Call {
     pub(super) async fn list_objects(&self, is_v2: bool) -> Result<ServeResponse, S3Failure> {
         let (page, encoding) = (self.page_of_keys(is_v2)?, self.key_encoding()?);
         let bucket = self.existing_bucket().await?;
-        let (store, request) = (Arc::clone(&self.server().store), page.clone());
+        let (store, request) = (Arc::clone(self.server().store()), page.clone());
         let listed = self
             .server()
-            .disk
+            .disk()
             .run(move || store.retry_after_closing(|| request.list(&store, &bucket)));
         let listed = listed.await.map_err(|error| self.store_failure(&error))?;
         let mut document = XmlDocument::new("ListBucketResult");

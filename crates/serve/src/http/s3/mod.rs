@@ -1,6 +1,6 @@
 //! Carries out S3's operations on the store.
 //!
-//! [`respond`] takes a request through [`crate::s3`]: its signature, its operation, its rights. An
+//! [`S3Dialect`] takes a request through [`crate::s3`]: its signature, its operation, its rights. An
 //! [`S3Call`] is what is left of it, for `buckets`, `lists`, `objects`, `uploads`, `multipart`, `complete`,
 //! `multipart_lists`,
 //! `copies` and `tags`, each with the operations of its name. `object_headers` turns header fields into the
@@ -22,24 +22,24 @@ mod tags;
 mod uploads;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use haul_service::request_host;
-use http::{HeaderMap, Method, Uri, Version, request};
+use http::{HeaderMap, Method, request};
 
 use self::responses::{ResponseContext, denied};
-use super::error_response::ServeResponse;
-use super::request_body::IncomingBody;
-use super::server::FileServer;
+use crate::FileServer;
 use crate::ObjectKey;
 use crate::access::{AccessRight, is_cross_site};
-use crate::connection::ConnectionState;
+use crate::dialect::{
+    BoxedResponse, Dialect, DialectClaim, DialectRequest, DialectResponse, IncomingBody,
+    RequestContext, ServeResponse,
+};
 use crate::key::ObjectKeyError;
 use crate::s3::{
-    PayloadMode, S3AuthRequest, S3Authentication, S3ErrorCode, S3Failure, S3Operation, S3Options,
-    S3Permissions, S3Query, S3Target, check_supported,
+    PayloadMode, S3AuthRequest, S3Authentication, S3Authenticator, S3ErrorCode, S3Failure,
+    S3Operation, S3Options, S3Permissions, S3Query, S3Target, check_supported,
 };
-use crate::sendfile::MappingRegistry;
 
 /// Maximum bytes of a key.
 const MAX_KEY: usize = 1024;
@@ -47,9 +47,8 @@ const MAX_KEY: usize = 1024;
 /// An authorized request.
 #[derive(Debug)]
 struct S3Call {
-    connection: Arc<ConnectionState>,
+    context: RequestContext,
     method: Method,
-    version: Version,
     headers: HeaderMap,
     query: S3Query,
     target: S3Target,
@@ -63,88 +62,111 @@ struct S3Call {
 struct AuthorizedRequest {
     operation: S3Operation,
     payload: PayloadMode,
+    body: IncomingBody,
     call: S3Call,
 }
 
-/// What lets the sender of a request in.
+/// S3 as a dialect of a server.
 #[derive(Debug)]
-pub(super) enum S3Sender<'a> {
-    /// A signature, or that nobody needs one. It gets the access key if the signature is right.
-    Signature(&'a mut Option<Arc<str>>),
-    /// The rules of plain HTTP, which permit an upload to this key.
-    HttpUpload(ObjectKey),
+pub struct S3Dialect {
+    options: S3Options,
 }
 
-/// Responds to a request of S3.
-pub(super) async fn respond(
-    connection: Arc<ConnectionState>,
-    options: Arc<S3Options>,
-    head: request::Parts,
-    body: IncomingBody,
-    sender: S3Sender<'_>,
-) -> ServeResponse {
-    let context = ResponseContext::new(&head);
-    let result = match authorize(connection, &options, head, sender) {
-        Ok(request) => Box::pin(carry_out(request, &options, body)).await,
-        Err(failure) => Err(failure),
-    };
-    context.complete(result)
+impl S3Dialect {
+    /// S3 with these options.
+    #[must_use]
+    pub fn new(options: S3Options) -> Self {
+        Self { options }
+    }
 }
 
-/// Finds the sender and the operation of a request.
+impl Dialect for S3Dialect {
+    fn claim(&self, head: &request::Parts) -> Option<DialectClaim> {
+        let (method, headers, uri) = (&head.method, &head.headers, &head.uri);
+        if self.options.is_http_upload(method, headers, uri) {
+            return Some(DialectClaim::HttpUpload);
+        }
+        let claim = DialectClaim::Request {
+            is_signed: S3Authenticator::is_signed(headers, uri.query()),
+        };
+        self.options.serves(method, headers, uri).then_some(claim)
+    }
+
+    fn respond(self: Arc<Self>, request: DialectRequest) -> BoxedResponse<DialectResponse> {
+        Box::pin(async move {
+            let responses = ResponseContext::new(&request.head);
+            let mut user = None;
+            let result = match authorize(&self.options, request, &mut user) {
+                Ok(request) => carry_out(request, &self.options).await,
+                Err(failure) => Err(failure),
+            };
+            let response = responses.complete(result);
+            DialectResponse { response, user }
+        })
+    }
+
+    fn takes_http_uploads(&self) -> bool {
+        self.options.is_http_on
+    }
+
+    fn upload_expiry(&self) -> Duration {
+        self.options.upload_expiry
+    }
+}
+
+/// Finds the sender and the operation of a request. `user` gets the access key if the signature is right.
 fn authorize(
-    connection: Arc<ConnectionState>,
     options: &S3Options,
-    head: request::Parts,
-    sender: S3Sender<'_>,
+    request: DialectRequest,
+    user: &mut Option<Arc<str>>,
 ) -> Result<AuthorizedRequest, S3Failure> {
+    let DialectRequest {
+        context,
+        head,
+        body,
+        http_upload,
+    } = request;
     let query = S3Query::parse(head.uri.query())?;
     let target = options.target(&head.headers, &head.uri)?;
-    let mut http_key = None;
-    let (permissions, payload, is_signed) = match sender {
-        S3Sender::Signature(user) => authenticate(options, &head, &query, user)?,
-        S3Sender::HttpUpload(key) => {
-            http_key = Some(key);
+    let (permissions, payload, is_signed) = match &http_upload {
+        None => authenticate(options, &head, &query, user)?,
+        Some(_) => {
             let payload = PayloadMode::anonymous(&head.headers)?;
-            (
-                S3Permissions::everywhere(AccessRight::Write),
-                payload,
-                false,
-            )
+            let permissions = S3Permissions::everywhere(AccessRight::Write);
+            (permissions, payload, false)
         }
     };
     let headers = query.with_moved_fields(&head.headers);
     let headers = headers.unwrap_or(head.headers);
     let operation = S3Operation::parse(&head.method, &target, &query, &headers)?;
     check_supported(operation, &headers)?;
-    if let Some(key) = http_key {
-        // Only these operations, and only this key, as both dialects read the path.
-        let is_permitted = operation.is_of_http_upload() && is_stored_at(&target, &key);
-        is_permitted
-            .then_some(())
-            .ok_or(S3ErrorCode::AccessDenied)?;
+    // Only these operations, and only this key, as both dialects read the path.
+    let is_permitted =
+        |key: ObjectKey| operation.is_of_http_upload() && is_stored_at(&target, &key);
+    if !http_upload.is_none_or(is_permitted) {
+        return Err(S3ErrorCode::AccessDenied.into());
     }
     if let (Some(right), Some(bucket)) = (operation.needed_right(), &target.bucket) {
         if !permissions.allows(right, bucket) {
             return Err(S3ErrorCode::AccessDenied.into());
         }
-        if right == AccessRight::Write
-            && !is_signed
-            && is_cross_site_request(&connection, &headers, &head.uri)
-        {
+        // A page of another site makes a browser send the request: it could do so in the name of everybody whose browser reaches this server.
+        let host = request_host(&headers, &head.uri).unwrap_or_default();
+        let is_write = right == AccessRight::Write;
+        if is_write && !is_signed && is_cross_site(&headers, host, context.is_tls()) {
             return Err(denied("Pages of other sites may not change anything here."));
         }
-        if right == AccessRight::Write && !connection.server.store.options().writable {
+        if is_write && !context.server().store().options().writable {
             return Err(denied("This server is read-only."));
         }
     }
     Ok(AuthorizedRequest {
         operation,
         payload,
+        body,
         call: S3Call {
-            connection,
+            context,
             method: head.method,
-            version: head.version,
             headers,
             query,
             target,
@@ -189,21 +211,14 @@ fn is_stored_at(target: &S3Target, key: &ObjectKey) -> bool {
     StoredKey::new(bucket, name).is_ok_and(|stored| stored.key == *key)
 }
 
-/// Whether a page of another site makes a browser send the request: it could do so in the name of
-/// everybody whose browser reaches this server.
-fn is_cross_site_request(connection: &ConnectionState, headers: &HeaderMap, uri: &Uri) -> bool {
-    let host = request_host(headers, uri).unwrap_or_default();
-    is_cross_site(headers, host, connection.is_tls)
-}
-
 async fn carry_out(
     request: AuthorizedRequest,
     options: &S3Options,
-    body: IncomingBody,
 ) -> Result<ServeResponse, S3Failure> {
     let AuthorizedRequest {
         operation,
         payload,
+        body,
         call,
     } = request;
     match operation {
@@ -291,8 +306,8 @@ fn bucket_key(bucket: &str) -> Result<ObjectKey, S3Failure> {
 }
 
 impl S3Call {
-    fn server(&self) -> &Arc<FileServer> {
-        &self.connection.server
+    fn server(&self) -> &FileServer {
+        self.context.server()
     }
 
     /// The bucket of the request.
@@ -309,19 +324,13 @@ impl S3Call {
         StoredKey::new(self.bucket(), self.key())
     }
 
-    /// The files that the kernel may send.
-    fn mappings(&self) -> Option<&MappingRegistry> {
-        let mappings = self.connection.mappings.as_ref();
-        mappings.filter(|_| self.version < Version::HTTP_2)
-    }
-
     /// The folder of the bucket, if it is there.
     async fn existing_bucket(&self) -> Result<ObjectKey, S3Failure> {
         let key = bucket_key(self.bucket())?;
-        let (store, folder) = (Arc::clone(&self.server().store), key.clone());
+        let (store, folder) = (Arc::clone(self.server().store()), key.clone());
         let found = self
             .server()
-            .disk
+            .disk()
             .run(move || store.root().open_folder(&folder).is_ok());
         match found.await {
             true => Ok(key),

@@ -16,9 +16,9 @@ use super::body_source::S3BodySource;
 use super::object_headers::attributes_of_request;
 use super::responses::document_response;
 use super::uploads::MAX_UPLOAD;
-use crate::http::error_response::{ServeResponse, empty_response};
-use crate::http::put::{UploadError, UploadSource};
-use crate::http::request_body::IncomingBody;
+use crate::dialect::IncomingBody;
+use crate::dialect::{ServeResponse, empty_response};
+use crate::dialect::{UploadError, UploadSource};
 use crate::s3::xml::XmlDocument;
 use crate::s3::{
     BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, check_part_algorithm,
@@ -55,8 +55,8 @@ impl S3Call {
             has_default_checksum: checksum.is_default,
         };
         self.existing_bucket().await?;
-        let store = Arc::clone(&self.server().store);
-        let begun = self.server().disk.write(move || store.begin_parts(&info));
+        let store = Arc::clone(self.server().store());
+        let begun = self.server().disk().write(move || store.begin_parts(&info));
         let id = begun.await.map_err(|error| self.store_failure(&error))?;
         let mut document = XmlDocument::new("InitiateMultipartUploadResult");
         document.text("Bucket", self.bucket());
@@ -82,10 +82,10 @@ impl S3Call {
     /// The upload of the request.
     pub(super) async fn stored_upload(&self) -> Result<Arc<StoredUpload>, S3Failure> {
         let id = self.query.get("uploadId").unwrap_or_default().to_owned();
-        let store = Arc::clone(&self.server().store);
+        let store = Arc::clone(self.server().store());
         let found = self
             .server()
-            .disk
+            .disk()
             .run(move || store.stored_upload(&id))
             .await;
         let is_of_key = |upload: &StoredUpload| {
@@ -162,7 +162,7 @@ impl S3Call {
 
     /// Refuses what is more than a part, or more than the server takes at all.
     fn check_part_length(&self, length: u64) -> Result<(), S3Failure> {
-        let max_body = self.server().options.max_body.unwrap_or(u64::MAX);
+        let max_body = self.server().options().max_body.unwrap_or(u64::MAX);
         match length <= MAX_UPLOAD.min(max_body) {
             true => Ok(()),
             false => Err(S3ErrorCode::EntityTooLarge.into()),
@@ -176,8 +176,8 @@ impl S3Call {
         length: u64,
     ) -> Result<PartWriter, S3Failure> {
         let target = self.stored_key()?.key;
-        let (store, upload) = (Arc::clone(&self.server().store), Arc::clone(upload));
-        let begun = self.server().disk.write(move || {
+        let (store, upload) = (Arc::clone(self.server().store()), Arc::clone(upload));
+        let begun = self.server().disk().write(move || {
             store.check_space(&target, length)?;
             upload.begin_part(number, length)
         });
@@ -190,10 +190,10 @@ impl S3Call {
         etag: String,
         checksum: String,
     ) -> Result<StoredPart, S3Failure> {
-        let _pause = self.connection.timeouts.pause();
+        let _pause = self.context.pause_timeouts();
         let finished = self
             .server()
-            .disk
+            .disk()
             .write(move || writer.finish(etag, checksum));
         finished.await.map_err(|error| self.part_failure(&error))
     }
@@ -208,14 +208,14 @@ impl S3Call {
         let mut left = length;
         let mut chunks = read_chunks(&mut source, &mut left).await?;
         while !chunks.is_empty() {
-            let writing = self.server().disk.write(move || {
+            let writing = self.server().disk().write(move || {
                 for chunk in &chunks {
                     writer.write(chunk)?;
                 }
                 Ok::<_, StoreError>(writer)
             });
             let next = read_chunks(&mut source, &mut left).await;
-            let _pause = self.connection.timeouts.pause();
+            let _pause = self.context.pause_timeouts();
             writer = writing.await?;
             chunks = next?;
         }
@@ -236,7 +236,7 @@ impl S3Call {
         let mut writer = self.begin_part(&upload, number, length).await?;
         let algorithm = upload_algorithm(&upload);
         let has_default_checksum = upload.info().has_default_checksum;
-        let copied = self.server().disk.write(move || {
+        let copied = self.server().disk().write(move || {
             let mut digests = DigestSet::new([DigestAlgorithm::Md5, algorithm]);
             let mut buffer = vec![0; 1 << 20];
             let mut at = range.start;
@@ -274,8 +274,11 @@ impl S3Call {
 
     pub(super) async fn abort_multipart_upload(&self) -> Result<ServeResponse, S3Failure> {
         let upload = self.stored_upload().await?;
-        let store = Arc::clone(&self.server().store);
-        let aborted = self.server().disk.write(move || store.abort_parts(&upload));
+        let store = Arc::clone(self.server().store());
+        let aborted = self
+            .server()
+            .disk()
+            .write(move || store.abort_parts(&upload));
         aborted.await.map_err(|error| self.part_failure(&error))?;
         Ok(empty_response(StatusCode::NO_CONTENT))
     }

@@ -7,7 +7,7 @@ use super::S3Call;
 use super::buckets::write_owner;
 use super::multipart::time;
 use super::responses::document_response;
-use crate::http::error_response::ServeResponse;
+use crate::dialect::ServeResponse;
 use crate::s3::xml::XmlDocument;
 use crate::s3::{
     S3Failure, S3Query, checksum_algorithm_of_name, checksum_element, checksum_type, iso_time,
@@ -93,7 +93,7 @@ impl S3Call {
         let after = self.number_parameter("part-number-marker")?.unwrap_or(0);
         let upload = self.stored_upload().await?;
         let of_upload = Arc::clone(&upload);
-        let parts = self.server().disk.run(move || of_upload.parts()).await;
+        let parts = self.server().disk().run(move || of_upload.parts()).await;
         let parts = parts.map_err(|error| self.part_failure(&error))?;
         let mut rest = parts
             .values()
@@ -134,9 +134,9 @@ impl S3Call {
     pub(super) async fn list_multipart_uploads(&self) -> Result<ServeResponse, S3Failure> {
         let (max, encoding) = (self.page_size("max-uploads")?, self.key_encoding()?);
         self.existing_bucket().await?;
-        let (store, bucket) = (Arc::clone(&self.server().store), self.bucket().to_owned());
+        let (store, bucket) = (Arc::clone(self.server().store()), self.bucket().to_owned());
         let mut page = UploadPage::new(&self.query, max);
-        let found = self.server().disk.run(move || {
+        let found = self.server().disk().run(move || {
             let of_bucket = |id, info: StoredUploadInfo| {
                 if info.bucket == bucket {
                     page.add(id, info);

@@ -6,7 +6,7 @@ use super::S3Call;
 use super::object_headers::{object_etag, write_checksum};
 use super::objects::insert_modified;
 use super::responses::document_response;
-use crate::http::error_response::ServeResponse;
+use crate::dialect::ServeResponse;
 use crate::s3::xml::XmlDocument;
 use crate::s3::{S3ErrorCode, S3Failure, checksum_algorithm_of_name, checksum_element};
 use crate::store::ObjectAttributes;

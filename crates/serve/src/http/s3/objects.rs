@@ -21,11 +21,10 @@ use super::responses::{denied, document_response};
 use super::uploads::{FOLDER_ETAG, insert_checksum};
 use super::{S3Call, StoredKey};
 use crate::RequestPath;
-use crate::body::ServeBody;
-use crate::http::error_response::{ServeResponse, empty_response};
-use crate::http::file_body::FileBody;
-use crate::http::get::media_type;
-use crate::http::request_body::IncomingBody;
+use crate::dialect::IncomingBody;
+use crate::dialect::ServeBody;
+use crate::dialect::media_type;
+use crate::dialect::{ServeResponse, empty_response};
 use crate::s3::xml::{MAX_DELETE_DOCUMENT, ObjectToDelete, XmlDocument, parse_delete};
 use crate::s3::{PayloadMode, S3ErrorCode, S3Failure, parse_part_number};
 use crate::store::{CachedLookup, FileMetadata, FileStore, OpenObject, StoreError};
@@ -58,12 +57,15 @@ impl S3Call {
         &self,
         target: &StoredKey,
     ) -> Result<Arc<OpenObject>, StoreError> {
-        let store = Arc::clone(&self.server().store);
+        let store = Arc::clone(self.server().store());
         match store.try_open_file(&target.key) {
             CachedLookup::Ready(found) => found,
             CachedLookup::WouldBlock => {
                 let key = target.key.clone();
-                self.server().disk.run(move || store.open_file(&key)).await
+                self.server()
+                    .disk()
+                    .run(move || store.open_file(&key))
+                    .await
             }
         }
     }
@@ -119,10 +121,10 @@ impl S3Call {
 
     /// A folder as an object: it has no bytes.
     async fn get_folder(&self, target: &StoredKey) -> Result<ServeResponse, S3Failure> {
-        let (store, key) = (Arc::clone(&self.server().store), target.key.clone());
+        let (store, key) = (Arc::clone(self.server().store()), target.key.clone());
         let found = self
             .server()
-            .disk
+            .disk()
             .run(move || store.root().open_folder(&key).is_ok());
         if !found.await {
             return self.missing(&StoreError::NotFound).await;
@@ -192,11 +194,8 @@ impl S3Call {
         let sent = range.clone().unwrap_or(0..total);
         let length = sent.end - sent.start;
         let body = match self.method == Method::HEAD {
-            true => ServeBody::Empty,
-            false => {
-                let disk = &self.server().disk;
-                FileBody::new(disk, self.mappings(), object, length).single(sent.clone())
-            }
+            true => ServeBody::empty(),
+            false => self.context.file_body(object, sent.clone()),
         };
         let mut response = ServeResponse::new(body);
         let headers = response.headers_mut();
@@ -254,8 +253,8 @@ impl S3Call {
         let target = self.stored_key()?;
         self.existing_bucket().await?;
         let conditions = conditions_of(&self.headers);
-        let store = Arc::clone(&self.server().store);
-        let deleted = self.server().disk.write(move || {
+        let store = Arc::clone(self.server().store());
+        let deleted = self.server().disk().write(move || {
             let check =
                 |metadata: Option<&FileMetadata>| write_conditions_hold(&conditions, metadata);
             let has_conditions = !conditions.is_empty();
@@ -275,9 +274,9 @@ impl S3Call {
             .await?;
         let request = parse_delete(&document)?;
         self.existing_bucket().await?;
-        let (store, bucket) = (Arc::clone(&self.server().store), self.bucket().to_owned());
+        let (store, bucket) = (Arc::clone(self.server().store()), self.bucket().to_owned());
         let objects = request.objects;
-        let results = self.server().disk.write(move || {
+        let results = self.server().disk().write(move || {
             let delete = |object: ObjectToDelete| {
                 let result = delete_listed(&store, &bucket, &object);
                 (object.key, result)

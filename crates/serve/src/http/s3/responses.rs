@@ -7,10 +7,10 @@ use http::{HeaderValue, Method, StatusCode, request};
 use super::S3Call;
 use super::body_source::body_failure;
 use super::object_headers::precondition_failed;
-use crate::body::ServeBody;
-use crate::http::browser_protection::{forbid_sniffing, sandbox_active_content};
-use crate::http::error_response::{ServeResponse, empty_response};
-use crate::http::put::UploadError;
+use crate::dialect::ServeBody;
+use crate::dialect::UploadError;
+use crate::dialect::{ServeResponse, empty_response};
+use crate::dialect::{forbid_sniffing, sandbox_active_content};
 use crate::observe::{BodyRefusal, ConnectionFault};
 use crate::s3::xml::XmlDocument;
 use crate::s3::{S3ErrorCode, S3Failure, S3ResponseIds};
@@ -112,7 +112,7 @@ impl S3Call {
             StoreError::Busy(_) => with(S3ErrorCode::ServiceUnavailable, format!("{error}.")),
             StoreError::TooManyUploads(_) => with(S3ErrorCode::InvalidRequest, format!("{error}.")),
             StoreError::Io(io) if is_descriptor_limit(io) => {
-                let metrics = &self.server().options.metrics;
+                let metrics = &self.server().options().metrics;
                 metrics.count_fault(ConnectionFault::Descriptors);
                 tracing::warn!(bucket = self.bucket(), key = self.key(), %error, "no descriptors left");
                 S3ErrorCode::ServiceUnavailable.into()
@@ -120,7 +120,7 @@ impl S3Call {
             StoreError::ConditionFailed => precondition_failed(&self.headers, ""),
             StoreError::DigestMismatch(_) => S3ErrorCode::BadDigest.into(),
             StoreError::RootRemoved | StoreError::UploadRemoved | StoreError::Io(_) => {
-                let metrics = &self.server().options.metrics;
+                let metrics = &self.server().options().metrics;
                 metrics.count_fault(ConnectionFault::Disk);
                 tracing::error!(bucket = self.bucket(), key = self.key(), %error, "the disk failed");
                 S3ErrorCode::InternalError.into()
@@ -130,7 +130,7 @@ impl S3Call {
 
     /// An error of an upload, as S3 has it. Counts it, too.
     pub(super) fn upload_failure(&self, error: &UploadError) -> S3Failure {
-        let metrics = &self.server().options.metrics;
+        let metrics = &self.server().options().metrics;
         match error {
             UploadError::Store(error) => {
                 match error {

@@ -6,8 +6,8 @@ use http::StatusCode;
 
 use super::S3Call;
 use super::responses::document_response;
-use crate::http::error_response::{ServeResponse, empty_response};
-use crate::http::request_body::IncomingBody;
+use crate::dialect::IncomingBody;
+use crate::dialect::{ServeResponse, empty_response};
 use crate::s3::xml::{MAX_SMALL_DOCUMENT, XmlDocument, parse_tagging};
 use crate::s3::{PayloadMode, S3Failure};
 
@@ -47,9 +47,9 @@ impl S3Call {
 
     async fn set_object_tags(&self, tags: Vec<(String, String)>) -> Result<(), S3Failure> {
         let object = self.open_object().await?;
-        let (store, key) = (Arc::clone(&self.server().store), self.stored_key()?.key);
+        let (store, key) = (Arc::clone(self.server().store()), self.stored_key()?.key);
         let etag = super::object_headers::object_etag(object.metadata());
-        let set = self.server().disk.write(move || {
+        let set = self.server().disk().write(move || {
             store.set_attributes(&key, &object, |attributes| {
                 attributes.tags = tags;
                 if attributes.etag.is_empty() {

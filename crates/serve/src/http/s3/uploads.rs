@@ -12,9 +12,9 @@ use super::body_source::S3BodySource;
 use super::object_headers::{
     add_digests, attributes_of_request, conditions_of, object_etag, write_conditions_hold,
 };
-use crate::http::error_response::{ServeResponse, empty_response};
-use crate::http::put::{ObjectUpload, UploadRequest, store_upload};
-use crate::http::request_body::IncomingBody;
+use crate::dialect::IncomingBody;
+use crate::dialect::{ObjectUpload, UploadRequest};
+use crate::dialect::{ServeResponse, empty_response};
 use crate::s3::{
     BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, checksum_algorithm_of_name,
     checksum_field, checksum_type,
@@ -82,7 +82,7 @@ impl S3Call {
         if length > request.max_bytes {
             return Err(too_large(length));
         }
-        let stored = Box::pin(store_upload(&self.connection, request, source)).await;
+        let stored = Box::pin(self.context.store_upload(request, source)).await;
         match stored {
             Ok(stored) => Ok(uploaded_response(&stored.metadata)),
             Err(error) => Err(self.write_failure(self.upload_failure(&error)).await),
@@ -103,10 +103,10 @@ impl S3Call {
     }
 
     async fn put_folder(&self, key: crate::ObjectKey) -> Result<ServeResponse, S3Failure> {
-        let store = Arc::clone(&self.server().store);
+        let store = Arc::clone(self.server().store());
         let made = self
             .server()
-            .disk
+            .disk()
             .write(move || store.create_folder_object(&key));
         made.await.map_err(|error| self.store_failure(&error))?;
         let mut response = empty_response(StatusCode::OK);
