@@ -15,7 +15,6 @@ mod login;
 mod methods;
 mod put;
 mod request_body;
-pub(crate) mod s3;
 mod server;
 mod service;
 

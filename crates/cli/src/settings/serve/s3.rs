@@ -4,10 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use haul_s3server::{S3Authenticator, S3Dialect, S3KeyRule, S3Keys, S3Options};
 use haul_serve::ObjectKey;
-use haul_serve::S3Dialect;
 use haul_serve::access::AccessRight;
-use haul_serve::s3::{S3Authenticator, S3KeyRule, S3Keys, S3Options};
 use rand::Rng as _;
 use rand::distr::Alphanumeric;
 use tempfile::TempDir;
