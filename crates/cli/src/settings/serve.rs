@@ -14,6 +14,7 @@ use std::time::Duration;
 use haul_plan::serving::TimeoutOptions;
 use haul_serve::FileServerOptions;
 use haul_serve::accept::{AcceptStrategy, WorkerThreadsOptions};
+use haul_serve::dialect::Dialect;
 use haul_serve::observe::AccessLogFormat;
 use haul_serve::store::FileStoreOptions;
 use haul_serve::tls::CertificatePair;
@@ -104,7 +105,9 @@ impl ServeSettings {
                 timeouts: timeout_options(&args.limits),
                 connection_rate: args.limits.limit_rate.map(|size| size.0),
                 total_rate: args.limits.limit_rate_total.map(|size| size.0),
-                s3: s3.as_ref().map(|s3| Arc::clone(&s3.options)),
+                dialect: s3
+                    .as_ref()
+                    .map(|s3| Arc::clone(&s3.dialect) as Arc<dyn Dialect>),
                 ..FileServerOptions::default()
             },
             s3,

@@ -49,8 +49,9 @@ mod signed_url;
 mod tests;
 
 pub use accounts::{AccessError, AccessOptions, LoginOptions};
-pub(crate) use auth_files::read_secrets;
-pub use auth_files::{AuthFile, AuthFileError, AuthFileErrorKind, HashedRule, TokenFile};
+pub use auth_files::{
+    AuthFile, AuthFileError, AuthFileErrorKind, HashedRule, TokenFile, read_secrets,
+};
 pub use authorize::{
     AccessControl, AccessDecision, AccessRefusal, AccessRefusalReason, AccessRequest,
 };

@@ -315,7 +315,7 @@ impl FileStore {
     ///
     /// # Errors
     /// Those of `open`.
-    pub(crate) fn retry_after_closing<T>(
+    pub fn retry_after_closing<T>(
         &self,
         open: impl Fn() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
