@@ -35,31 +35,15 @@ pub(super) fn check_existing(
         Ok(found) => found,
         // A dangling link takes the name.
         Err(_) if path.is_symlink() && policy == ExistingFilePolicy::Keep => {
-            return Some(JobOutcome::failed(
-                job,
-                GetError::local(path, LocalError::AlreadyExists),
-            ));
+            return refused(job, LocalError::AlreadyExists);
         }
         Err(_) => return None,
     };
-    let occupied = |reason, is_replaceable| {
-        let error = LocalError::Occupied {
-            reason,
-            is_replaceable,
-        };
-        GetError::local(job.path.clone(), error)
-    };
     if found.is_dir() {
-        return Some(JobOutcome::failed(
-            job,
-            GetError::local(path, LocalError::IsDirectory),
-        ));
+        return refused(job, LocalError::IsDirectory);
     }
     if !found.is_file() {
-        return Some(JobOutcome::failed(
-            job,
-            occupied("it is not a regular file", false),
-        ));
+        return refused(job, occupied("it is not a regular file", false));
     }
     match policy {
         ExistingFilePolicy::Keep
@@ -68,7 +52,7 @@ pub(super) fn check_existing(
             match decision {
                 ListedVersionDecision::Refuse(difference) => {
                     let reason = difference_text(difference);
-                    Some(JobOutcome::failed(job, occupied(reason, true)))
+                    refused(job, occupied(reason, true))
                 }
                 _ => {
                     job.download.replaces_file = true;
@@ -77,7 +61,7 @@ pub(super) fn check_existing(
             }
         }
         ExistingFilePolicy::Keep if let Some(reason) = unexpected => {
-            Some(JobOutcome::failed(job, occupied(reason, true)))
+            refused(job, occupied(reason, true))
         }
         ExistingFilePolicy::Keep if job.has_digest() => {
             job.strategy = BatchJobStrategy::VerifyExisting;
@@ -99,6 +83,19 @@ pub(super) fn check_existing(
             job.stored_validators = stored.map(|stored| stored.or_etag(tag));
             None
         }
+    }
+}
+
+/// The outcome of a job whose file must stay as it is.
+fn refused(job: &BatchJob, error: LocalError) -> Option<JobOutcome> {
+    let error = GetError::local(job.path.clone(), error);
+    Some(JobOutcome::failed(job, error))
+}
+
+fn occupied(reason: &'static str, is_replaceable: bool) -> LocalError {
+    LocalError::Occupied {
+        reason,
+        is_replaceable,
     }
 }
 
@@ -165,14 +162,10 @@ pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Optio
     };
     if expected.verify(&job.download.url, &digests).is_err() {
         // The file is the user's, so it stays.
-        let error = GetError::local(
-            path(),
-            LocalError::Occupied {
-                reason: "its digest is not the one in the list",
-                is_replaceable: false,
-            },
+        return refused(
+            job,
+            occupied("its digest is not the one in the list", false),
         );
-        return Some(JobOutcome::failed(job, error));
     }
     Some(JobOutcome::success(ManifestRow {
         bytes,

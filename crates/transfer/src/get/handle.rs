@@ -5,7 +5,6 @@
 //! there is one way to continue a download, whether it was paused, interrupted or killed. What a snapshot shows is what the job keeps
 //! anyway: nobody who does not look pays for it.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -117,16 +116,11 @@ pub(super) async fn run_steered(
     }
 }
 
-fn wait_for_resume<'a>(
-    steering: &'a JobSteering,
-    stop: &'a CancellationToken,
-) -> impl Future<Output = ()> + use<'a> {
-    async move {
-        while steering.next_step() == SteeringStep::Wait {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = steering.changed.notified() => {}
-            }
+async fn wait_for_resume(steering: &JobSteering, stop: &CancellationToken) {
+    while steering.next_step() == SteeringStep::Wait {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = steering.changed.notified() => {}
         }
     }
 }

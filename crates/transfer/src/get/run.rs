@@ -192,7 +192,8 @@ impl<'a> DownloadRun<'a> {
                 }) if self.path.is_none() && path != guessed.path() => {
                     let named = DownloadPaths::new(path.clone());
                     let outcome = self.finish_existing(&named).await;
-                    return outcome?.ok_or(GetError::local(path, LocalError::AlreadyExists));
+                    return outcome?
+                        .ok_or_else(|| GetError::local(path, LocalError::AlreadyExists));
                 }
                 Err(error) if self.disproves_document(&error) => self.forget_document().await,
                 Err(error) => self.fail_over(error).await?,

@@ -69,16 +69,11 @@ pub(super) async fn download(
             Ok(SequentialEnd::Complete(bytes)) => bytes,
             Ok(SequentialEnd::Changed) => {
                 let url = haul_net::without_credentials(&sources.current().location);
-                return Err(GetError::verification(
-                    url,
-                    VerificationError::ResourceChanged,
-                ));
+                let error = VerificationError::ResourceChanged;
+                return Err(GetError::verification(url, error));
             }
             // The stop ends a write that waits for a reader.
-            Err(GetError::Local {
-                error: LocalError::Io { .. },
-                ..
-            }) if context.stop.is_cancelled() => {
+            Err(GetError::Local { .. }) if context.stop.is_cancelled() => {
                 return Err(GetError::INTERRUPTED);
             }
             Err(error) => return Err(stream_error(error)),
