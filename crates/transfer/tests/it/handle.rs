@@ -50,7 +50,7 @@ impl SteeredJob {
     /// Looks at the job until it is in a state, while it runs.
     async fn wait_until(
         &mut self,
-        is_there: impl Fn(&DownloadSnapshot) -> bool,
+        is_there: impl Fn(&DownloadSnapshot) -> bool + Send + Sync,
     ) -> DownloadSnapshot {
         within(LIMIT, async {
             loop {
