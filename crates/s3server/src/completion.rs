@@ -21,7 +21,7 @@ const MIN_PART: u64 = 5 << 20;
 ///
 /// # Errors
 /// `InvalidArgument`.
-pub fn parse_part_number(text: &str) -> Result<u16, S3Failure> {
+pub(crate) fn parse_part_number(text: &str) -> Result<u16, S3Failure> {
     let number = text.parse::<u16>().ok();
     let number = number.filter(|number| (1..=10_000).contains(number));
     number.ok_or_else(|| {
@@ -32,8 +32,7 @@ pub fn parse_part_number(text: &str) -> Result<u16, S3Failure> {
 
 /// The header fields without checksums: those of a request that completes an upload are about the object, and not
 /// about the document.
-#[must_use]
-pub fn without_checksums(headers: &HeaderMap) -> HeaderMap {
+pub(crate) fn without_checksums(headers: &HeaderMap) -> HeaderMap {
     let is_checksum =
         |name: &str| name.starts_with("x-amz-checksum-") || name == "x-amz-sdk-checksum-algorithm";
     headers
@@ -47,7 +46,7 @@ pub fn without_checksums(headers: &HeaderMap) -> HeaderMap {
 ///
 /// # Errors
 /// `InvalidPartOrder`, `InvalidPart`, `EntityTooSmall`; `BadDigest` and `InvalidRequest` for checksums of parts.
-pub fn chosen_parts(
+pub(crate) fn chosen_parts(
     listed: &[CompletedPart],
     info: &StoredUploadInfo,
     stored: &BTreeMap<u16, StoredPart>,
@@ -118,8 +117,7 @@ fn check_part(
 }
 
 /// The attributes of a complete object: its entity tag and checksum are made of those of its parts.
-#[must_use]
-pub fn completed_attributes(
+pub(crate) fn completed_attributes(
     upload_id: &str,
     info: &StoredUploadInfo,
     parts: &[StoredPart],

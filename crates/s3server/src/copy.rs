@@ -13,7 +13,7 @@ const CHANGES: [&str; 2] = ["x-amz-storage-class", "x-amz-website-redirect-locat
 ///
 /// # Errors
 /// `InvalidArgument`; `NoSuchVersion` for a version, which no object has.
-pub fn parse_copy_source(headers: &HeaderMap) -> Result<(String, String), S3Failure> {
+pub(crate) fn parse_copy_source(headers: &HeaderMap) -> Result<(String, String), S3Failure> {
     let value = text(headers, "x-amz-copy-source").unwrap_or_default();
     let invalid = || {
         let message = "Copy Source must mention the source bucket and key: sourcebucket/sourcekey";
@@ -37,7 +37,7 @@ pub fn parse_copy_source(headers: &HeaderMap) -> Result<(String, String), S3Fail
 ///
 /// # Errors
 /// `InvalidArgument`.
-pub fn copied_range(text: &str, len: u64) -> Result<std::ops::Range<u64>, S3Failure> {
+pub(crate) fn copied_range(text: &str, len: u64) -> Result<std::ops::Range<u64>, S3Failure> {
     let invalid = |message| {
         Err(S3Failure::invalid_argument(
             "x-amz-copy-source-range",
@@ -70,7 +70,7 @@ pub fn copied_range(text: &str, len: u64) -> Result<std::ops::Range<u64>, S3Fail
 ///
 /// # Errors
 /// `InvalidArgument` for a directive that is neither `COPY` nor `REPLACE`.
-pub fn replaces(headers: &HeaderMap, kind: &str) -> Result<bool, S3Failure> {
+pub(crate) fn replaces(headers: &HeaderMap, kind: &str) -> Result<bool, S3Failure> {
     match text(headers, &format!("x-amz-{kind}-directive")) {
         None => Ok(false),
         Some(directive) if directive.eq_ignore_ascii_case("COPY") => Ok(false),
@@ -87,7 +87,7 @@ pub fn replaces(headers: &HeaderMap, kind: &str) -> Result<bool, S3Failure> {
 ///
 /// # Errors
 /// `InvalidRequest`.
-pub fn check_copy_to_itself(headers: &HeaderMap) -> Result<(), S3Failure> {
+pub(crate) fn check_copy_to_itself(headers: &HeaderMap) -> Result<(), S3Failure> {
     if CHANGES.iter().any(|name| headers.contains_key(*name)) {
         return Ok(());
     }
@@ -103,7 +103,7 @@ pub fn check_copy_to_itself(headers: &HeaderMap) -> Result<(), S3Failure> {
 ///
 /// # Errors
 /// `InvalidRequest` for an algorithm that S3 does not have.
-pub fn copied_algorithm(
+pub(crate) fn copied_algorithm(
     headers: &HeaderMap,
     source: Option<&ObjectAttributes>,
 ) -> Result<DigestAlgorithm, S3Failure> {

@@ -17,31 +17,27 @@ macro_rules! codes {
     ($($name:ident $status:ident $message:literal)*) => {
         /// An error code of S3.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[expect(missing_docs, reason = "the API reference documents them, and each has a message")]
-        pub enum S3ErrorCode {
+        pub(crate) enum S3ErrorCode {
             $($name,)*
         }
 
         impl S3ErrorCode {
             /// The code as clients compare it.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
+            pub(crate) fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
                 }
             }
 
             /// The status of the response.
-            #[must_use]
-            pub fn status(self) -> StatusCode {
+            pub(crate) fn status(self) -> StatusCode {
                 match self {
                     $(Self::$name => StatusCode::$status,)*
                 }
             }
 
             /// The message of a failure that has none of its own.
-            #[must_use]
-            pub fn message(self) -> &'static str {
+            pub(crate) fn message(self) -> &'static str {
                 match self {
                     $(Self::$name => $message,)*
                 }
@@ -60,10 +56,8 @@ codes! {
     BucketAlreadyExists CONFLICT "The requested bucket name is not available."
     BucketAlreadyOwnedByYou CONFLICT "The bucket exists already, and you own it."
     BucketNotEmpty CONFLICT "The bucket you tried to delete is not empty."
-    ConditionalRequestConflict CONFLICT "A conflicting operation happened while the conditional request was in progress."
     EntityTooLarge BAD_REQUEST "Your proposed upload exceeds the maximum allowed size."
     EntityTooSmall BAD_REQUEST "Your proposed upload is smaller than the minimum allowed size."
-    ExpiredToken BAD_REQUEST "The provided token has expired."
     IllegalLocationConstraintException BAD_REQUEST "The location constraint is incompatible with the region of this endpoint."
     IncompleteBody BAD_REQUEST "The request body ended before it was complete."
     InternalError INTERNAL_SERVER_ERROR "The server met an internal error: see its log, and try again."
@@ -73,43 +67,33 @@ codes! {
     InvalidBucketState CONFLICT "The request is not valid with the current state of the bucket."
     InvalidChunkSizeError FORBIDDEN "Only the last chunk is allowed to have a size less than 8192 bytes"
     InvalidDigest BAD_REQUEST "The Content-MD5 you specified is not valid."
-    InvalidEncryptionAlgorithmError BAD_REQUEST "The encryption request you specified is not valid."
-    InvalidLocationConstraint BAD_REQUEST "The specified location constraint is not valid."
-    InvalidObjectState FORBIDDEN "The operation is not valid for the current state of the object."
     InvalidPart BAD_REQUEST "One or more of the specified parts could not be found. The part may not have been uploaded, or its entity tag or checksum may not match."
     InvalidPartNumber RANGE_NOT_SATISFIABLE "The requested part number is not satisfiable."
     InvalidPartOrder BAD_REQUEST "The list of parts was not in ascending order: parts must be ordered by part number."
     InvalidRange RANGE_NOT_SATISFIABLE "The requested range is not satisfiable."
     InvalidRequest BAD_REQUEST "The request is not valid."
-    InvalidStorageClass BAD_REQUEST "The storage class you specified is not valid."
     InvalidTag BAD_REQUEST "The tags are not valid."
     InvalidToken BAD_REQUEST "The provided token is malformed or otherwise not valid."
     InvalidURI BAD_REQUEST "The specified URI could not be parsed."
     KeyTooLongError BAD_REQUEST "Your key is too long."
-    MalformedPOSTRequest BAD_REQUEST "The body of the POST request is not well-formed multipart/form-data."
     MalformedTrailerError BAD_REQUEST "The request contained trailing data that was not well-formed or did not match the fields announced in x-amz-trailer."
     MalformedXML BAD_REQUEST "The XML you provided was not well-formed or did not match the published schema."
     MaxMessageLengthExceeded BAD_REQUEST "Your request was too large."
     MetadataTooLarge BAD_REQUEST "Your metadata headers exceed the maximum allowed metadata size."
     MethodNotAllowed METHOD_NOT_ALLOWED "The specified method is not allowed against this resource."
     MissingContentLength LENGTH_REQUIRED "You must provide the length of the body."
-    MissingRequestBodyError BAD_REQUEST "The request body is empty."
-    MissingSecurityHeader BAD_REQUEST "The request is missing a required header."
     NoSuchBucket NOT_FOUND "The specified bucket does not exist."
     NoSuchBucketPolicy NOT_FOUND "The bucket has no policy."
     NoSuchCORSConfiguration NOT_FOUND "The bucket has no CORS configuration."
     NoSuchKey NOT_FOUND "The specified key does not exist."
     NoSuchLifecycleConfiguration NOT_FOUND "The bucket has no lifecycle configuration."
-    NoSuchObjectLockConfiguration NOT_FOUND "The object has no lock configuration."
     NoSuchPublicAccessBlockConfiguration NOT_FOUND "The bucket has no public access block configuration."
     NoSuchTagSet NOT_FOUND "There is no tag set."
     NoSuchUpload NOT_FOUND "The specified upload does not exist. The upload ID may not be valid, or the upload may have been aborted or completed."
     NoSuchVersion NOT_FOUND "The specified version does not exist."
     NoSuchWebsiteConfiguration NOT_FOUND "The bucket has no website configuration."
     NotImplemented NOT_IMPLEMENTED "The request asks for something that this server does not implement."
-    NotModified NOT_MODIFIED "Not Modified"
     ObjectLockConfigurationNotFoundError NOT_FOUND "The bucket has no object lock configuration."
-    OperationAborted CONFLICT "A conflicting conditional operation is in progress against this resource. Try again."
     OwnershipControlsNotFoundError NOT_FOUND "The bucket has no ownership controls."
     PreconditionFailed PRECONDITION_FAILED "At least one of the preconditions you specified did not hold."
     ReplicationConfigurationNotFoundError NOT_FOUND "The bucket has no replication configuration."
@@ -118,10 +102,6 @@ codes! {
     ServerSideEncryptionConfigurationNotFoundError NOT_FOUND "The bucket has no server side encryption configuration."
     ServiceUnavailable SERVICE_UNAVAILABLE "The server cannot handle the request now. Try again."
     SignatureDoesNotMatch FORBIDDEN "The request signature that the server calculated does not match the signature you provided. Check your secret access key and signing method."
-    SlowDown SERVICE_UNAVAILABLE "Please reduce your request rate."
-    TooManyBuckets BAD_REQUEST "You have attempted to create more buckets than allowed."
-    UnexpectedContent BAD_REQUEST "This request does not support content."
-    XAmzContentChecksumMismatch BAD_REQUEST "The provided checksum header does not match the checksum that was computed."
     XAmzContentSHA256Mismatch BAD_REQUEST "The provided 'x-amz-content-sha256' header does not match what was computed."
 }
 
@@ -133,7 +113,7 @@ impl fmt::Display for S3ErrorCode {
 
 /// Why a request failed, for its client. Nothing in it is secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct S3Failure {
+pub(crate) struct S3Failure {
     /// What programs branch on.
     pub code: S3ErrorCode,
     /// A message that says more than the code's.
@@ -144,7 +124,7 @@ pub struct S3Failure {
 
 /// A response's identifiers, in its header and in the document of an error.
 #[derive(Debug, Clone, Copy)]
-pub struct S3ResponseIds<'a> {
+pub(crate) struct S3ResponseIds<'a> {
     /// `x-amz-request-id`.
     pub request_id: &'a str,
     /// `x-amz-id-2`.
@@ -153,8 +133,7 @@ pub struct S3ResponseIds<'a> {
 
 impl S3Failure {
     /// A failure with its code's message.
-    #[must_use]
-    pub fn new(code: S3ErrorCode) -> Self {
+    pub(crate) fn new(code: S3ErrorCode) -> Self {
         Self {
             code,
             message: None,
@@ -163,8 +142,7 @@ impl S3Failure {
     }
 
     /// A failure with a message of its own.
-    #[must_use]
-    pub fn with_message(code: S3ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with_message(code: S3ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             message: Some(message.into()),
             ..Self::new(code)
@@ -172,8 +150,7 @@ impl S3Failure {
     }
 
     /// `InvalidArgument` about one argument, named as S3 names it.
-    #[must_use]
-    pub fn invalid_argument(
+    pub(crate) fn invalid_argument(
         name: &'static str,
         value: impl Into<String>,
         message: impl Into<Cow<'static, str>>,
@@ -184,22 +161,19 @@ impl S3Failure {
     }
 
     /// The same failure with one more element.
-    #[must_use]
-    pub fn element(mut self, name: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn element(mut self, name: &'static str, text: impl Into<String>) -> Self {
         self.elements.push((name, text.into()));
         self
     }
 
     /// The message for the client.
-    #[must_use]
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         let own = self.message.as_deref();
         own.unwrap_or_else(|| self.code.message())
     }
 
     /// The document; `resource` is the path of the request as it was sent.
-    #[must_use]
-    pub fn document(&self, resource: &str, ids: S3ResponseIds<'_>) -> String {
+    pub(crate) fn document(&self, resource: &str, ids: S3ResponseIds<'_>) -> String {
         let mut document = XmlDocument::without_namespace("Error");
         document.text("Code", self.code.as_str());
         document.text("Message", self.message());

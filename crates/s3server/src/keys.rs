@@ -176,12 +176,11 @@ impl fmt::Display for S3KeyRule {
 
 /// What the requests of a key may do. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct S3Permissions(Arc<[S3KeyScope]>);
+pub(crate) struct S3Permissions(Arc<[S3KeyScope]>);
 
 impl S3Permissions {
     /// The same right to all buckets.
-    #[must_use]
-    pub fn everywhere(right: AccessRight) -> Self {
+    pub(crate) fn everywhere(right: AccessRight) -> Self {
         Self(Arc::from([S3KeyScope {
             right,
             bucket: None,
@@ -190,8 +189,7 @@ impl S3Permissions {
 
     /// Whether a bucket may be read or written; to create and to delete it, it must be writable. A
     /// bucket for which nothing is allowed is left out of lists, too.
-    #[must_use]
-    pub fn allows(&self, right: AccessRight, bucket: &str) -> bool {
+    pub(crate) fn allows(&self, right: AccessRight, bucket: &str) -> bool {
         let covers = |scope: &S3KeyScope| {
             let is_bucket = scope.bucket.as_deref().is_none_or(|own| own == bucket);
             is_bucket && right <= scope.right
@@ -206,7 +204,7 @@ pub struct S3Keys(HashMap<String, S3AccessKey>);
 
 /// One access key.
 #[derive(Debug)]
-pub struct S3AccessKey {
+pub(crate) struct S3AccessKey {
     secret: ZeroizedSecret,
     /// What its requests may do.
     pub permissions: S3Permissions,
@@ -224,7 +222,7 @@ struct DerivedKey {
 
 /// Signs strings of one day, region and access key. `Debug` shows nothing of it.
 #[derive(Clone)]
-pub struct S3SigningKey(Arc<Zeroizing<Vec<u8>>>);
+pub(crate) struct S3SigningKey(Arc<Zeroizing<Vec<u8>>>);
 
 impl S3Keys {
     /// The keys of these rules.
@@ -257,15 +255,8 @@ impl S3Keys {
         Ok(Self(keys.collect()))
     }
 
-    /// Whether no key is configured.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The key of an access key ID.
-    #[must_use]
-    pub fn find(&self, access_key: &str) -> Option<&S3AccessKey> {
+    pub(crate) fn find(&self, access_key: &str) -> Option<&S3AccessKey> {
         self.0.get(access_key)
     }
 }
@@ -294,8 +285,7 @@ impl S3AccessKey {
 
 impl S3SigningKey {
     /// The signature of a text, in hexadecimal.
-    #[must_use]
-    pub fn sign(&self, text: &[u8]) -> String {
+    pub(crate) fn sign(&self, text: &[u8]) -> String {
         calculate_signature(self.0.as_slice(), text)
     }
 }

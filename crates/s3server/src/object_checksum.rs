@@ -12,7 +12,7 @@ const TYPE: &str = "x-amz-checksum-type";
 
 /// The checksum of the object that an upload in parts makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UploadChecksum {
+pub(crate) struct UploadChecksum {
     /// The algorithm.
     pub algorithm: DigestAlgorithm,
     /// Whether it is the checksum of the parts' checksums.
@@ -22,8 +22,7 @@ pub struct UploadChecksum {
 }
 
 /// S3's name of a type of checksums.
-#[must_use]
-pub fn checksum_type(is_composite: bool) -> &'static str {
+pub(crate) fn checksum_type(is_composite: bool) -> &'static str {
     match is_composite {
         true => "COMPOSITE",
         false => "FULL_OBJECT",
@@ -34,7 +33,9 @@ pub fn checksum_type(is_composite: bool) -> &'static str {
 ///
 /// # Errors
 /// `InvalidRequest` for one that S3 does not have.
-pub fn requested_algorithm(headers: &HeaderMap) -> Result<Option<DigestAlgorithm>, S3Failure> {
+pub(crate) fn requested_algorithm(
+    headers: &HeaderMap,
+) -> Result<Option<DigestAlgorithm>, S3Failure> {
     let Some(name) = text(headers, ALGORITHM) else {
         return Ok(None);
     };
@@ -61,7 +62,7 @@ fn requested_type(headers: &HeaderMap) -> Result<Option<bool>, S3Failure> {
 ///
 /// # Errors
 /// `InvalidRequest` for one that S3 does not have.
-pub fn upload_checksum(headers: &HeaderMap) -> Result<UploadChecksum, S3Failure> {
+pub(crate) fn upload_checksum(headers: &HeaderMap) -> Result<UploadChecksum, S3Failure> {
     let (requested, kind) = (requested_algorithm(headers)?, requested_type(headers)?);
     if requested.is_none() && kind.is_some() {
         let message = "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.";
@@ -94,7 +95,7 @@ pub fn upload_checksum(headers: &HeaderMap) -> Result<UploadChecksum, S3Failure>
 ///
 /// # Errors
 /// `InvalidRequest`.
-pub fn check_part_algorithm(
+pub(crate) fn check_part_algorithm(
     announced: Option<DigestAlgorithm>,
     upload: &StoredUploadInfo,
 ) -> Result<(), S3Failure> {
@@ -115,7 +116,7 @@ pub fn check_part_algorithm(
 ///
 /// # Errors
 /// `InvalidRequest` for another type or size, or a field that cannot be read; `BadDigest`.
-pub fn check_object(
+pub(crate) fn check_object(
     headers: &HeaderMap,
     upload: &StoredUploadInfo,
     found: &ObjectAttributes,
@@ -154,7 +155,7 @@ pub fn check_object(
 ///
 /// # Errors
 /// `InvalidRequest` for several, or one that is none.
-pub fn checksum_of_object(
+pub(crate) fn checksum_of_object(
     headers: &HeaderMap,
 ) -> Result<Option<(DigestAlgorithm, &str)>, S3Failure> {
     match checksum_in_header(headers)? {

@@ -7,8 +7,7 @@ use haul_serve::access::AccessRight;
 
 /// An operation of S3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the API reference documents them")]
-pub enum S3Operation {
+pub(crate) enum S3Operation {
     ListBuckets,
     CreateBucket,
     DeleteBucket,
@@ -39,7 +38,7 @@ pub enum S3Operation {
 
 /// A setting that no bucket has, and whose right answer says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BucketSetting {
+pub(crate) enum BucketSetting {
     /// The answer is a document that is empty or names the default.
     Document(&'static str, &'static str, &'static str),
     /// The answer is that there is none.
@@ -124,7 +123,7 @@ impl S3Operation {
     ///
     /// # Errors
     /// `NotImplemented`, `MethodNotAllowed`; `NoSuchVersion` for a version, which no object has.
-    pub fn parse(
+    pub(crate) fn parse(
         method: &Method,
         target: &S3Target,
         query: &S3Query,
@@ -139,8 +138,7 @@ impl S3Operation {
     }
 
     /// The right to the bucket that it needs; `None` if each bucket is judged alone.
-    #[must_use]
-    pub fn needed_right(self) -> Option<AccessRight> {
+    pub(crate) fn needed_right(self) -> Option<AccessRight> {
         match self {
             Self::ListBuckets => None,
             Self::CreateBucket
@@ -161,8 +159,7 @@ impl S3Operation {
     }
 
     /// Whether an upload in parts to a plain URL needs it.
-    #[must_use]
-    pub fn is_of_http_upload(self) -> bool {
+    pub(crate) fn is_of_http_upload(self) -> bool {
         matches!(
             self,
             Self::CreateMultipartUpload

@@ -39,7 +39,7 @@ pub struct S3Options {
 
 /// What a request is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct S3Target {
+pub(crate) struct S3Target {
     /// The bucket; `None` for the server.
     pub bucket: Option<String>,
     /// The key; `None` for the bucket.
@@ -48,8 +48,7 @@ pub struct S3Target {
 
 impl S3Options {
     /// Whether a request speaks S3.
-    #[must_use]
-    pub fn serves(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> bool {
+    pub(crate) fn serves(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> bool {
         let query = uri.query();
         if S3Authenticator::is_signed(headers, query) {
             return true;
@@ -68,8 +67,7 @@ impl S3Options {
     }
 
     /// Whether a request is one of an upload in parts to a plain URL, or looks for its object: its rights are those of plain HTTP.
-    #[must_use]
-    pub fn is_http_upload(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> bool {
+    pub(crate) fn is_http_upload(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> bool {
         let Some(query) = uri.query().filter(|_| self.is_http_on) else {
             return false;
         };
@@ -95,7 +93,7 @@ impl S3Options {
     ///
     /// # Errors
     /// `InvalidURI` for a path that is not UTF-8.
-    pub fn target(&self, headers: &HeaderMap, uri: &Uri) -> Result<S3Target, S3Failure> {
+    pub(crate) fn target(&self, headers: &HeaderMap, uri: &Uri) -> Result<S3Target, S3Failure> {
         let path = decode_path(uri.path())?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let (bucket, key) = match self.bucket_of_host(headers, uri) {

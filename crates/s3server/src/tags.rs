@@ -9,7 +9,7 @@ const MAX_TAG_VALUE: usize = 256;
 
 /// A tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ObjectTag {
+pub(crate) struct ObjectTag {
     /// Up to 128 characters, not empty, and no other tag of the object has it.
     pub key: String,
     /// Up to 256 characters.
@@ -20,7 +20,7 @@ pub struct ObjectTag {
 ///
 /// # Errors
 /// `InvalidArgument` for a wrong encoding, a key that is empty or there twice; those of [`check_tags`].
-pub fn parse_tag_header(value: &[u8]) -> Result<Vec<ObjectTag>, S3Failure> {
+pub(crate) fn parse_tag_header(value: &[u8]) -> Result<Vec<ObjectTag>, S3Failure> {
     let tags: Vec<ObjectTag> = url::form_urlencoded::parse(value)
         .map(|(key, value)| ObjectTag {
             key: key.into_owned(),
@@ -54,7 +54,7 @@ fn has_whole_escapes(value: &[u8]) -> bool {
 ///
 /// # Errors
 /// `InvalidTag`, or `BadRequest` for too many.
-pub fn check_tags(tags: &[ObjectTag]) -> Result<(), S3Failure> {
+pub(crate) fn check_tags(tags: &[ObjectTag]) -> Result<(), S3Failure> {
     if tags.len() > MAX_TAGS {
         let message = "Object tags cannot be greater than 10";
         return Err(S3Failure::with_message(S3ErrorCode::BadRequest, message));

@@ -10,7 +10,10 @@ use super::{S3ErrorCode, S3Failure, S3Operation};
 /// # Errors
 /// `NotImplemented`; `AccessControlListNotSupported`, as of buckets without ACLs; `InvalidRequest` for a lock in a bucket without locks, which all are; `InvalidArgument` for a
 /// lock that S3 does not have.
-pub fn check_supported(operation: S3Operation, headers: &HeaderMap) -> Result<(), S3Failure> {
+pub(crate) fn check_supported(
+    operation: S3Operation,
+    headers: &HeaderMap,
+) -> Result<(), S3Failure> {
     let is_encryption = |name: &str| {
         let prefixes = ["x-amz-copy-source-", "x-amz-"];
         let mut names = prefixes

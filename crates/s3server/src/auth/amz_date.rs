@@ -59,8 +59,7 @@ impl AmzDate {
 }
 
 /// A moment as S3's documents have it: `2013-05-24T00:00:00Z`.
-#[must_use]
-pub fn iso_time(time: SystemTime) -> String {
+pub(crate) fn iso_time(time: SystemTime) -> String {
     let at = OffsetDateTime::from(time);
     format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",

@@ -34,7 +34,7 @@ pub struct S3Authenticator {
 
 /// A request's head as it was received.
 #[derive(Debug, Clone, Copy)]
-pub struct S3AuthRequest<'a> {
+pub(crate) struct S3AuthRequest<'a> {
     /// The method.
     pub method: &'a Method,
     /// Path and query as they were sent. Over HTTP/2, its authority is the host.
@@ -49,7 +49,7 @@ pub struct S3AuthRequest<'a> {
 
 /// Who sent a request.
 #[derive(Debug)]
-pub enum S3Authentication {
+pub(crate) enum S3Authentication {
     /// It carries no signature. What it may do is the caller's decision;
     /// [`PayloadMode::anonymous`] says how its body is sent.
     Anonymous,
@@ -59,7 +59,7 @@ pub enum S3Authentication {
 
 /// The sender of a signed request.
 #[derive(Debug)]
-pub struct S3Identity {
+pub(crate) struct S3Identity {
     /// The access key ID, which is in the configuration.
     pub access_key: String,
     /// What the request may do.
@@ -87,15 +87,13 @@ impl S3Authenticator {
     }
 
     /// The server's region.
-    #[must_use]
-    pub fn region(&self) -> &str {
+    pub(crate) fn region(&self) -> &str {
         &self.region
     }
 
     /// Whether a request speaks S3's dialect: its header or query has a signature, of whatever
     /// version. Cheap, for a server that serves other requests, too.
-    #[must_use]
-    pub fn is_signed(headers: &HeaderMap, raw_query: Option<&str>) -> bool {
+    pub(crate) fn is_signed(headers: &HeaderMap, raw_query: Option<&str>) -> bool {
         let is_aws = |value: &http::HeaderValue| value.as_bytes().starts_with(b"AWS");
         headers.get(AUTHORIZATION).is_some_and(is_aws)
             || raw_query.is_some_and(|query| {
@@ -111,7 +109,10 @@ impl S3Authenticator {
     /// # Errors
     /// The signature is malformed, wrong, of another region, or of another time; or it cannot be
     /// verified, as that of Version 2.
-    pub fn authenticate(&self, request: &S3AuthRequest<'_>) -> Result<S3Authentication, S3Failure> {
+    pub(crate) fn authenticate(
+        &self,
+        request: &S3AuthRequest<'_>,
+    ) -> Result<S3Authentication, S3Failure> {
         let is_in_query = |names: &[&str]| names.iter().any(|name| request.query.contains(name));
         let mut fields = request.headers.get_all(AUTHORIZATION).iter();
         let (field, another) = (fields.next(), fields.next());

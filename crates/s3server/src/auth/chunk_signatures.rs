@@ -12,7 +12,7 @@ const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495
 
 /// Verifies the signatures of the chunks and of the trailer, in their order.
 #[derive(Debug)]
-pub struct ChunkSignatures {
+pub(crate) struct ChunkSignatures {
     key: S3SigningKey,
     /// The time of the request, as it is signed.
     date: String,
@@ -37,7 +37,7 @@ impl ChunkSignatures {
     ///
     /// # Errors
     /// `SignatureDoesNotMatch`.
-    pub fn verify_chunk(&mut self, sha256: &[u8], signature: &str) -> Result<(), S3Failure> {
+    pub(crate) fn verify_chunk(&mut self, sha256: &[u8], signature: &str) -> Result<(), S3Failure> {
         let payload = format!("{EMPTY_SHA256}\n{}", hex(sha256));
         self.verify("AWS4-HMAC-SHA256-PAYLOAD", &payload, signature)
     }
@@ -47,7 +47,11 @@ impl ChunkSignatures {
     ///
     /// # Errors
     /// `SignatureDoesNotMatch`.
-    pub fn verify_trailer(&mut self, fields: &str, signature: &str) -> Result<(), S3Failure> {
+    pub(crate) fn verify_trailer(
+        &mut self,
+        fields: &str,
+        signature: &str,
+    ) -> Result<(), S3Failure> {
         let payload = hex(&Sha256::digest(fields.as_bytes()));
         self.verify("AWS4-HMAC-SHA256-TRAILER", &payload, signature)
     }

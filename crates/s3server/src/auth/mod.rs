@@ -16,10 +16,11 @@ mod query;
 #[cfg(test)]
 mod tests;
 
-pub use amz_date::iso_time;
-pub use authenticator::{S3AuthRequest, S3Authentication, S3Authenticator, S3Identity};
-pub use chunk_signatures::ChunkSignatures;
-pub use payload::{PayloadMode, StreamingPayload};
-pub use query::{S3Query, decode_path};
+pub(crate) use amz_date::iso_time;
+pub use authenticator::S3Authenticator;
+pub(crate) use authenticator::{S3AuthRequest, S3Authentication};
+pub(crate) use chunk_signatures::ChunkSignatures;
+pub(crate) use payload::{PayloadMode, StreamingPayload};
+pub(crate) use query::{S3Query, decode_path};
 #[cfg(test)]
 pub(crate) use tests::published_chunked_upload;

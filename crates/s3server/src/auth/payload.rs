@@ -14,7 +14,7 @@ pub(super) const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 
 /// How the body of a request is signed, and whether it is aws-chunked.
 #[derive(Debug)]
-pub enum PayloadMode {
+pub(crate) enum PayloadMode {
     /// Not at all.
     Unsigned,
     /// By the SHA-256 of the whole body.
@@ -25,7 +25,7 @@ pub enum PayloadMode {
 
 /// How an aws-chunked body is signed.
 #[derive(Debug)]
-pub struct StreamingPayload {
+pub(crate) struct StreamingPayload {
     /// Verifies the signatures of the chunks; `None` for a body whose chunks have none.
     pub signatures: Option<ChunkSignatures>,
     /// Whether fields may follow the last chunk.
@@ -80,7 +80,7 @@ impl PayloadMode {
     ///
     /// # Errors
     /// The field is invalid, or wants signed chunks.
-    pub fn anonymous(headers: &HeaderMap) -> Result<Self, S3Failure> {
+    pub(crate) fn anonymous(headers: &HeaderMap) -> Result<Self, S3Failure> {
         let Some(value) = headers.get(CONTENT_SHA256) else {
             return Ok(Self::Unsigned);
         };

@@ -31,7 +31,7 @@ const PARAMETERS_ONLY: [&str; 10] = [
 
 /// A decoded query. Names are compared exactly, as S3 does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct S3Query(Vec<(String, String)>);
+pub(crate) struct S3Query(pub(super) Vec<(String, String)>);
 
 impl S3Query {
     /// Decodes a query as it was sent. A parameter without `=` has an empty value, and `+` is a
@@ -39,7 +39,7 @@ impl S3Query {
     ///
     /// # Errors
     /// `InvalidURI` when a part of it is not UTF-8.
-    pub fn parse(raw: Option<&str>) -> Result<Self, S3Failure> {
+    pub(crate) fn parse(raw: Option<&str>) -> Result<Self, S3Failure> {
         let parameters = raw.unwrap_or_default().split('&');
         parameters
             .filter(|parameter| !parameter.is_empty())
@@ -55,23 +55,14 @@ impl S3Query {
     }
 
     /// The value of the first parameter with this name.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
     /// Whether there is a parameter with this name.
-    #[must_use]
-    pub fn contains(&self, name: &str) -> bool {
+    pub(crate) fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
-    }
-
-    /// All parameters in their order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The header fields of a request with a presigned URL, if parameters of the URL add to them:
@@ -80,8 +71,7 @@ impl S3Query {
     ///
     /// The algorithm of `x-amz-sdk-checksum-algorithm` is left out: it is the plan of a library for
     /// a body that somebody else sends without it.
-    #[must_use]
-    pub fn with_moved_fields(&self, headers: &HeaderMap) -> Option<HeaderMap> {
+    pub(crate) fn with_moved_fields(&self, headers: &HeaderMap) -> Option<HeaderMap> {
         let mut all = None;
         for (name, value) in &self.0 {
             let name = name.to_ascii_lowercase();
@@ -130,7 +120,7 @@ impl S3Query {
 ///
 /// # Errors
 /// `InvalidURI` when it is not UTF-8.
-pub fn decode_path(raw: &str) -> Result<String, S3Failure> {
+pub(crate) fn decode_path(raw: &str) -> Result<String, S3Failure> {
     decode(raw)
 }
 

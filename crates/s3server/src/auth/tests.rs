@@ -16,6 +16,7 @@ use aws_sigv4::http_request::{
 use aws_sigv4::sign::v4;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 
+use super::authenticator::S3Identity;
 use super::*;
 use crate::{S3ErrorCode, S3Failure, S3KeyRule, S3Keys};
 

@@ -37,26 +37,22 @@ const ALGORITHMS: [(DigestAlgorithm, &str, &str, &str); 5] = [
 ];
 
 /// The name of an algorithm; `None` for one that S3 does not have.
-#[must_use]
-pub fn checksum_name(algorithm: DigestAlgorithm) -> Option<&'static str> {
+pub(crate) fn checksum_name(algorithm: DigestAlgorithm) -> Option<&'static str> {
     row(algorithm).map(|(_, name, ..)| *name)
 }
 
 /// The header field of an algorithm's checksum.
-#[must_use]
-pub fn checksum_field(algorithm: DigestAlgorithm) -> Option<&'static str> {
+pub(crate) fn checksum_field(algorithm: DigestAlgorithm) -> Option<&'static str> {
     row(algorithm).map(|(_, _, field, _)| *field)
 }
 
 /// The element of an algorithm's checksum.
-#[must_use]
-pub fn checksum_element(algorithm: DigestAlgorithm) -> Option<&'static str> {
+pub(crate) fn checksum_element(algorithm: DigestAlgorithm) -> Option<&'static str> {
     row(algorithm).map(|(.., element)| *element)
 }
 
 /// The algorithm of a name, in either case.
-#[must_use]
-pub fn checksum_algorithm_of_name(name: &str) -> Option<DigestAlgorithm> {
+pub(crate) fn checksum_algorithm_of_name(name: &str) -> Option<DigestAlgorithm> {
     let mut rows = ALGORITHMS.iter();
     let found = rows.find(|(_, known, ..)| known.eq_ignore_ascii_case(name));
     found.map(|(algorithm, ..)| *algorithm)

@@ -31,7 +31,7 @@ const BLANKS: [char; 2] = [' ', '\t'];
 
 /// A field that follows the body, its name in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TrailerField {
+pub(crate) struct TrailerField {
     /// The name.
     pub name: String,
     /// The value, without blanks around it.
@@ -40,7 +40,7 @@ pub struct TrailerField {
 
 /// Decodes one body.
 #[derive(Debug)]
-pub struct AwsChunkedDecoder {
+pub(crate) struct AwsChunkedDecoder {
     signatures: Option<ChunkSignatures>,
     has_trailer: bool,
     /// Bytes that the whole body must have.
@@ -81,8 +81,7 @@ struct SignedChunk {
 
 impl AwsChunkedDecoder {
     /// Decodes a body that has `expected_len` bytes once it is decoded.
-    #[must_use]
-    pub fn new(payload: StreamingPayload, expected_len: u64) -> Self {
+    pub(crate) fn new(payload: StreamingPayload, expected_len: u64) -> Self {
         Self {
             signatures: payload.signatures,
             has_trailer: payload.has_trailer,
@@ -101,7 +100,7 @@ impl AwsChunkedDecoder {
     /// # Errors
     /// The body is malformed, too long, or a chunk's signature is wrong. Nothing more can be
     /// decoded then.
-    pub fn decode(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, S3Failure> {
+    pub(crate) fn decode(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, S3Failure> {
         while !input.is_empty() {
             match &mut self.state {
                 ChunkState::Line => {
@@ -148,7 +147,7 @@ impl AwsChunkedDecoder {
     ///
     /// # Errors
     /// The body is shorter than announced, the trailer is malformed, or its signature is wrong.
-    pub fn finish(mut self) -> Result<Vec<TrailerField>, S3Failure> {
+    pub(crate) fn finish(mut self) -> Result<Vec<TrailerField>, S3Failure> {
         if !matches!(self.state, ChunkState::Trailer) {
             return Err(malformed());
         }

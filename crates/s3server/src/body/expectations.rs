@@ -20,7 +20,7 @@ const AWS_CHUNKED: &str = "aws-chunked";
 
 /// The checksum that a client announces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AnnouncedChecksum {
+pub(crate) enum AnnouncedChecksum {
     /// In the header.
     Header(DigestAlgorithm, Vec<u8>),
     /// In a field that follows the body.
@@ -29,7 +29,7 @@ pub enum AnnouncedChecksum {
 
 /// What the body of a request must be.
 #[derive(Debug)]
-pub struct BodyExpectations {
+pub(crate) struct BodyExpectations {
     /// How the body is signed.
     pub payload: PayloadMode,
     /// Content-MD5.
@@ -43,8 +43,7 @@ pub struct BodyExpectations {
 
 impl AnnouncedChecksum {
     /// The algorithm.
-    #[must_use]
-    pub fn algorithm(&self) -> DigestAlgorithm {
+    pub(crate) fn algorithm(&self) -> DigestAlgorithm {
         match self {
             Self::Header(algorithm, _) | Self::Trailer(algorithm) => *algorithm,
         }
@@ -57,7 +56,7 @@ impl BodyExpectations {
     /// # Errors
     /// `InvalidDigest` for Content-MD5, `MissingContentLength` for aws-chunked without the decoded
     /// length, `InvalidRequest` for the other fields.
-    pub fn parse(headers: &HeaderMap, payload: PayloadMode) -> Result<Self, S3Failure> {
+    pub(crate) fn parse(headers: &HeaderMap, payload: PayloadMode) -> Result<Self, S3Failure> {
         let checksum = match (header_checksum(headers)?, trailer_checksum(headers)?) {
             (Some(_), Some(_)) => return Err(several_checksums()),
             (in_header, in_trailer) => in_header.or(in_trailer),
@@ -89,8 +88,7 @@ impl BodyExpectations {
 
 /// Content-Encoding as it is stored: without aws-chunked, which is about the request alone. `None`
 /// if nothing is left.
-#[must_use]
-pub fn stored_content_encoding(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn stored_content_encoding(headers: &HeaderMap) -> Option<String> {
     let values = headers.get_all(CONTENT_ENCODING).iter();
     let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
     let codings = values.iter().flat_map(|value| value.split(','));

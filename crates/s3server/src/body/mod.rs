@@ -10,8 +10,10 @@ mod aws_chunked;
 mod expectations;
 mod verifier;
 
-pub use algorithms::{checksum_algorithm_of_name, checksum_element, checksum_field, checksum_name};
-pub use aws_chunked::{AwsChunkedDecoder, TrailerField};
-pub use expectations::{AnnouncedChecksum, BodyExpectations, stored_content_encoding};
+pub(crate) use algorithms::{
+    checksum_algorithm_of_name, checksum_element, checksum_field, checksum_name,
+};
+pub(crate) use aws_chunked::{AwsChunkedDecoder, TrailerField};
+pub(crate) use expectations::{AnnouncedChecksum, BodyExpectations, stored_content_encoding};
 pub(super) use expectations::{checksum_in_header, decode_digest};
-pub use verifier::{BodyDigests, BodyVerifier};
+pub(crate) use verifier::{BodyDigests, BodyVerifier};

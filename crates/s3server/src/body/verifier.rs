@@ -12,7 +12,7 @@ use crate::{PayloadMode, S3ErrorCode, S3Failure};
 
 /// A body that is being hashed.
 #[derive(Debug)]
-pub struct BodyVerifier {
+pub(crate) struct BodyVerifier {
     digests: DigestSet,
     length: u64,
     expected_len: Option<u64>,
@@ -24,7 +24,7 @@ pub struct BodyVerifier {
 
 /// The digests of a body that is as announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BodyDigests {
+pub(crate) struct BodyDigests {
     /// Bytes of the body, decoded.
     pub length: u64,
     /// Which checksum the client sent.
@@ -34,8 +34,7 @@ pub struct BodyDigests {
 
 impl BodyDigests {
     /// The digest of an algorithm, if it was computed.
-    #[must_use]
-    pub fn get(&self, algorithm: DigestAlgorithm) -> Option<&[u8]> {
+    pub(crate) fn get(&self, algorithm: DigestAlgorithm) -> Option<&[u8]> {
         let found = self
             .digests
             .iter()
@@ -46,7 +45,7 @@ impl BodyDigests {
 
 impl BodyVerifier {
     /// Computes what `expectations` need, and the digests of `also`.
-    pub fn new(
+    pub(crate) fn new(
         expectations: BodyExpectations,
         also: impl IntoIterator<Item = DigestAlgorithm>,
     ) -> Self {
@@ -74,7 +73,7 @@ impl BodyVerifier {
     }
 
     /// Takes the next bytes.
-    pub fn update(&mut self, bytes: &[u8]) {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
         self.digests.update(bytes);
     }
@@ -84,7 +83,7 @@ impl BodyVerifier {
     /// # Errors
     /// `IncompleteBody`, `XAmzContentSHA256Mismatch`, `BadDigest`; `MalformedTrailerError` when the
     /// trailer has other fields than announced.
-    pub fn finish(self, trailer: &[TrailerField]) -> Result<BodyDigests, S3Failure> {
+    pub(crate) fn finish(self, trailer: &[TrailerField]) -> Result<BodyDigests, S3Failure> {
         if self
             .expected_len
             .is_some_and(|length| length != self.length)

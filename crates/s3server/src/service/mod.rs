@@ -1,9 +1,8 @@
 //! Carries out S3's operations on the store.
 //!
-//! [`S3Dialect`] takes a request through [`crate::s3`]: its signature, its operation, its rights. An
-//! [`S3Call`] is what is left of it, for `buckets`, `lists`, `objects`, `uploads`, `multipart`, `complete`,
-//! `multipart_lists`,
-//! `copies` and `tags`, each with the operations of its name. `object_headers` turns header fields into the
+//! [`S3Dialect`] takes a request through the decisions of this crate: its signature, its operation, its rights. An
+//! `S3Call` is what is left of it, for `buckets`, `lists`, `objects`, `uploads`, `multipart`, `complete`, `multipart_lists`,
+//! `object_attributes`, `copies` and `tags`, each with the operations of its name. `object_headers` turns header fields into the
 //! attributes that are stored with an object, and back; `body_source` is a request's body, decoded
 //! and checked while an upload reads it; `responses` makes responses and errors.
 
@@ -66,7 +65,7 @@ struct AuthorizedRequest {
     call: S3Call,
 }
 
-/// S3 as a dialect of a server.
+/// S3 as a dialect of a server ([`FileServerOptions::dialect`](haul_serve::FileServerOptions::dialect)).
 #[derive(Debug)]
 pub struct S3Dialect {
     options: S3Options,

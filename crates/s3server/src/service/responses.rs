@@ -57,10 +57,10 @@ impl ResponseContext {
         response
     }
 
-    /// The response of a failure; the one to HEAD and 304 have no body (RFC 9110 9.3.2, 15.4.5).
+    /// The response of a failure; the one to HEAD has no body (RFC 9110 9.3.2).
     fn failed(&self, failure: &S3Failure, ids: S3ResponseIds<'_>) -> ServeResponse {
         let status = failure.code.status();
-        if self.method == Method::HEAD || status == StatusCode::NOT_MODIFIED {
+        if self.method == Method::HEAD {
             return empty_response(status);
         }
         xml_response(status, failure.document(&self.resource, ids))
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn g15_head_and_304_have_no_body_and_every_response_has_an_identifier() {
+    fn g15_head_has_no_body_and_every_response_has_an_identifier() {
         let head = complete(Method::HEAD, S3ErrorCode::NoSuchKey);
         assert_eq!(head.status(), StatusCode::NOT_FOUND);
         assert_eq!(head.body().size_hint().exact(), Some(0));
@@ -181,7 +181,5 @@ mod tests {
         let get = complete(Method::GET, S3ErrorCode::NoSuchKey);
         assert_eq!(get.headers()[CONTENT_TYPE], "application/xml");
         assert!(get.body().size_hint().exact() > Some(0));
-        let not_modified = complete(Method::GET, S3ErrorCode::NotModified);
-        assert_eq!(not_modified.body().size_hint().exact(), Some(0));
     }
 }

@@ -8,8 +8,8 @@ mod reader;
 mod requests;
 mod writer;
 
-pub use requests::{
-    CompletedPart, DeleteRequest, MAX_COMPLETE_DOCUMENT, MAX_DELETE_DOCUMENT, MAX_SMALL_DOCUMENT,
-    ObjectToDelete, parse_complete_upload, parse_create_bucket, parse_delete, parse_tagging,
+pub(crate) use requests::{
+    CompletedPart, MAX_COMPLETE_DOCUMENT, MAX_DELETE_DOCUMENT, MAX_SMALL_DOCUMENT, ObjectToDelete,
+    parse_complete_upload, parse_create_bucket, parse_delete, parse_tagging,
 };
-pub use writer::{KeyEncoding, XmlDocument};
+pub(crate) use writer::{KeyEncoding, XmlDocument};

@@ -13,14 +13,14 @@ use crate::tags::{ObjectTag, check_tags};
 use crate::{S3ErrorCode, S3Failure, checksum_algorithm_of_name};
 
 /// Maximum bytes of the list of parts: 10,000 with two checksums each, indented.
-pub const MAX_COMPLETE_DOCUMENT: usize = 4 << 20;
+pub(crate) const MAX_COMPLETE_DOCUMENT: usize = 4 << 20;
 
 /// Maximum bytes of the list of keys to delete: 1,000 keys of 1,024 bytes with their elements, and
 /// as much again for escapes.
-pub const MAX_DELETE_DOCUMENT: usize = 2 << 20;
+pub(crate) const MAX_DELETE_DOCUMENT: usize = 2 << 20;
 
 /// Maximum bytes of other documents.
-pub const MAX_SMALL_DOCUMENT: usize = 64 << 10;
+pub(crate) const MAX_SMALL_DOCUMENT: usize = 64 << 10;
 
 /// Maximum keys of one request.
 const MAX_DELETED_KEYS: usize = 1000;
@@ -30,7 +30,7 @@ const MAX_PART_NUMBER: u16 = 10_000;
 
 /// A part in the list that completes an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CompletedPart {
+pub(crate) struct CompletedPart {
     /// From 1 to 10,000.
     pub number: u16,
     /// Without quotes.
@@ -41,7 +41,7 @@ pub struct CompletedPart {
 
 /// An object to delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ObjectToDelete {
+pub(crate) struct ObjectToDelete {
     /// The key as sent.
     pub key: String,
     /// Delete only this version of the bytes. Without quotes; `*` is any.
@@ -52,7 +52,7 @@ pub struct ObjectToDelete {
 
 /// A request to delete many objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeleteRequest {
+pub(crate) struct DeleteRequest {
     /// From 1 to 1,000.
     pub objects: Vec<ObjectToDelete>,
     /// Whether the response lists failures alone.
@@ -65,7 +65,7 @@ pub struct DeleteRequest {
 /// # Errors
 /// `MalformedXML`, also without a part; `InvalidRequest` without a document; `InvalidArgument` for a number out of
 /// range.
-pub fn parse_complete_upload(document: &[u8]) -> Result<Vec<CompletedPart>, S3Failure> {
+pub(crate) fn parse_complete_upload(document: &[u8]) -> Result<Vec<CompletedPart>, S3Failure> {
     if document.trim_ascii().is_empty() {
         let message = "You must specify at least one part";
         return Err(S3Failure::with_message(
@@ -140,7 +140,7 @@ fn checksum(algorithm: DigestAlgorithm, text: &str) -> Result<Checksum, S3Failur
 ///
 /// # Errors
 /// `MalformedXML`, also without a key or with more than 1,000.
-pub fn parse_delete(document: &[u8]) -> Result<DeleteRequest, S3Failure> {
+pub(crate) fn parse_delete(document: &[u8]) -> Result<DeleteRequest, S3Failure> {
     let mut reader = DocumentReader::begin(document, MAX_DELETE_DOCUMENT, "Delete")?;
     let (mut objects, mut quiet) = (Vec::new(), None);
     while let Some(name) = reader.next_child()? {
@@ -187,7 +187,7 @@ fn parse_object(reader: &mut DocumentReader<'_>) -> Result<ObjectToDelete, S3Fai
 ///
 /// # Errors
 /// `MalformedXML`, `InvalidTag`, or `BadRequest` for too many.
-pub fn parse_tagging(document: &[u8]) -> Result<Vec<ObjectTag>, S3Failure> {
+pub(crate) fn parse_tagging(document: &[u8]) -> Result<Vec<ObjectTag>, S3Failure> {
     let mut reader = DocumentReader::begin(document, MAX_SMALL_DOCUMENT, "Tagging")?;
     let mut tags = None;
     while let Some(name) = reader.next_child()? {
@@ -229,7 +229,7 @@ fn parse_tag_set(reader: &mut DocumentReader<'_>) -> Result<Vec<ObjectTag>, S3Fa
 ///
 /// # Errors
 /// `MalformedXML`.
-pub fn parse_create_bucket(document: &[u8]) -> Result<Option<String>, S3Failure> {
+pub(crate) fn parse_create_bucket(document: &[u8]) -> Result<Option<String>, S3Failure> {
     if document.trim_ascii().is_empty() {
         return Ok(None);
     }

@@ -18,7 +18,7 @@ const URL_KEPT: &AsciiSet = &NON_ALPHANUMERIC
 
 /// How a listing writes keys, prefixes, delimiters and markers (`encoding-type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum KeyEncoding {
+pub(crate) enum KeyEncoding {
     /// As text.
     #[default]
     Plain,
@@ -29,8 +29,7 @@ pub enum KeyEncoding {
 
 impl KeyEncoding {
     /// A key as it stands in an element, before XML's own escapes.
-    #[must_use]
-    pub fn encode(self, key: &str) -> Cow<'_, str> {
+    pub(crate) fn encode(self, key: &str) -> Cow<'_, str> {
         match self {
             Self::Plain => Cow::Borrowed(key),
             Self::Url => utf8_percent_encode(key, URL_KEPT).into(),
@@ -40,7 +39,7 @@ impl KeyEncoding {
 
 /// A document that is written from front to back.
 #[derive(Debug)]
-pub struct XmlDocument {
+pub(crate) struct XmlDocument {
     text: String,
     /// The elements that are open, the root first.
     open: Vec<&'static str>,
@@ -48,14 +47,12 @@ pub struct XmlDocument {
 
 impl XmlDocument {
     /// A document with this root, in S3's namespace.
-    #[must_use]
-    pub fn new(root: &'static str) -> Self {
+    pub(crate) fn new(root: &'static str) -> Self {
         Self::with_start(root, &format!("<{root} xmlns=\"{NAMESPACE}\">"))
     }
 
     /// A document without a namespace, as S3's errors are.
-    #[must_use]
-    pub fn without_namespace(root: &'static str) -> Self {
+    pub(crate) fn without_namespace(root: &'static str) -> Self {
         Self::with_start(root, &format!("<{root}>"))
     }
 
@@ -67,13 +64,13 @@ impl XmlDocument {
     }
 
     /// Opens an element.
-    pub fn open(&mut self, name: &'static str) {
+    pub(crate) fn open(&mut self, name: &'static str) {
         self.text.extend(["<", name, ">"]);
         self.open.push(name);
     }
 
     /// Closes the element that was opened last. The root stays open until the end.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         if self.open.len() > 1
             && let Some(name) = self.open.pop()
         {
@@ -82,49 +79,31 @@ impl XmlDocument {
     }
 
     /// An element with a text.
-    pub fn text(&mut self, name: &'static str, text: &str) {
+    pub(crate) fn text(&mut self, name: &'static str, text: &str) {
         self.text.extend(["<", name, ">"]);
         push_escaped(&mut self.text, text);
         self.text.extend(["</", name, ">"]);
     }
 
     /// An element with a number or another value that needs no escapes but may have them.
-    pub fn value(&mut self, name: &'static str, value: impl ToString) {
+    pub(crate) fn value(&mut self, name: &'static str, value: impl ToString) {
         self.text(name, &value.to_string());
     }
 
     /// An element with a text, if there is one.
-    pub fn optional(&mut self, name: &'static str, text: Option<&str>) {
+    pub(crate) fn optional(&mut self, name: &'static str, text: Option<&str>) {
         if let Some(text) = text {
             self.text(name, text);
         }
     }
 
     /// An element with a key in an encoding.
-    pub fn key(&mut self, name: &'static str, key: &str, encoding: KeyEncoding) {
+    pub(crate) fn key(&mut self, name: &'static str, key: &str, encoding: KeyEncoding) {
         self.text(name, &encoding.encode(key));
     }
 
-    /// Bytes written so far.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.text.len()
-    }
-
-    /// Never: the declaration is always there.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.text.is_empty()
-    }
-
-    /// The text written since the last call, for a response that is sent while it is written.
-    pub fn take(&mut self) -> String {
-        std::mem::take(&mut self.text)
-    }
-
     /// The document, with all its elements closed.
-    #[must_use]
-    pub fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         while let Some(name) = self.open.pop() {
             self.text.extend(["</", name, ">"]);
         }
