@@ -6,13 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haul_digest::{Crc32, Crc32c, Crc64Nvme, DigestSet, hex};
 use haul_plan::DigestAlgorithm;
+use haul_serve::store::{
+    ObjectAttributes, ObjectChecksum, ObjectPart, StoredPart, StoredUploadInfo,
+};
 use http::HeaderMap;
 
 use super::xml::CompletedPart;
 use super::{S3ErrorCode, S3Failure, checksum_algorithm_of_name};
-use haul_serve::store::{
-    ObjectAttributes, ObjectChecksum, ObjectPart, StoredPart, StoredUploadInfo,
-};
 
 /// Minimum bytes of all parts but the last.
 const MIN_PART: u64 = 5 << 20;

@@ -1,10 +1,10 @@
 //! What CopyObject and UploadPartCopy copy: the source, its range, and what the copy keeps of it.
 
 use haul_plan::DigestAlgorithm;
+use haul_serve::store::ObjectAttributes;
 use http::HeaderMap;
 
 use super::{S3ErrorCode, S3Failure, checksum_algorithm_of_name, decode_path, requested_algorithm};
-use haul_serve::store::ObjectAttributes;
 
 /// Fields that change an object which is copied to itself.
 const CHANGES: [&str; 2] = ["x-amz-storage-class", "x-amz-website-redirect-location"];

@@ -16,9 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use aws_sigv4::sign::v4::{calculate_signature, generate_signing_key};
-use zeroize::Zeroizing;
-
 use haul_serve::access::{AccessRight, AuthFileError, ZeroizedSecret, read_secrets};
+use zeroize::Zeroizing;
 
 /// Maximum characters of an access key ID, as IAM has it (API reference of IAM, `AccessKey`).
 const MAX_ACCESS_KEY: usize = 128;

@@ -1,11 +1,11 @@
 //! Which checksum a request wants an object to have, and which one it says that the object has.
 
 use haul_plan::DigestAlgorithm;
+use haul_serve::store::{ObjectAttributes, StoredUploadInfo};
 use http::HeaderMap;
 
 use super::body::{checksum_in_header, decode_digest};
 use super::{S3ErrorCode, S3Failure, checksum_algorithm_of_name, checksum_name};
-use haul_serve::store::{ObjectAttributes, StoredUploadInfo};
 
 const ALGORITHM: &str = "x-amz-checksum-algorithm";
 const TYPE: &str = "x-amz-checksum-type";

@@ -1,9 +1,9 @@
 //! Which operation a request asks for, by its method, its target and the parameters of its query.
 
+use haul_serve::access::AccessRight;
 use http::{HeaderMap, Method};
 
 use super::{S3ErrorCode, S3Failure, S3Query, S3Target};
-use haul_serve::access::AccessRight;
 
 /// An operation of S3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

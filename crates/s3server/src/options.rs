@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use haul_serve::access::AccessRight;
 use haul_service::request_host;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, Uri};
 
 use super::{S3Authenticator, S3Failure, decode_path};
-use haul_serve::access::AccessRight;
 
 /// Parameters that only S3 has: a request with one of them is S3's even if it is not signed.
 const S3_PARAMETERS: [&str; 9] = [

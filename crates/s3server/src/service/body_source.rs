@@ -13,13 +13,12 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use haul_plan::DigestAlgorithm;
+use haul_serve::dialect::{RequestBodyError, UploadError, UploadSource};
 
 use crate::{
     AwsChunkedDecoder, BodyDigests, BodyExpectations, BodyVerifier, S3ErrorCode, S3Failure,
     TrailerField,
 };
-use haul_serve::dialect::RequestBodyError;
-use haul_serve::dialect::{UploadError, UploadSource};
 
 /// Bytes hashed without a pause for the other connections of the thread: about a millisecond.
 const YIELD_AFTER: usize = 512 << 10;

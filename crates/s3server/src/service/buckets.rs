@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use haul_serve::RequestPath;
+use haul_serve::access::AccessRight;
+use haul_serve::dialect::{IncomingBody, ServeResponse, empty_response};
+use haul_serve::store::StoreError;
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, LOCATION};
 
@@ -10,11 +14,6 @@ use super::responses::document_response;
 use super::{S3Call, bucket_key};
 use crate::xml::{MAX_SMALL_DOCUMENT, XmlDocument, parse_create_bucket};
 use crate::{BodyExpectations, BucketSetting, PayloadMode, S3ErrorCode, S3Failure, iso_time};
-use haul_serve::RequestPath;
-use haul_serve::access::AccessRight;
-use haul_serve::dialect::IncomingBody;
-use haul_serve::dialect::{ServeResponse, empty_response};
-use haul_serve::store::StoreError;
 
 /// The field with the region of a bucket.
 const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");

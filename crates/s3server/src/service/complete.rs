@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use haul_serve::dialect::{IncomingBody, ServeResponse};
+use haul_serve::store::{FileMetadata, StoreError, VersionCheck};
+
 use super::S3Call;
 use super::body_source::S3BodySource;
 use super::object_headers::{conditions_of, object_etag, write_checksum, write_conditions_hold};
@@ -11,9 +14,6 @@ use crate::{
     BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, check_object, checksum_of_object,
     chosen_parts, completed_attributes, without_checksums,
 };
-use haul_serve::dialect::IncomingBody;
-use haul_serve::dialect::ServeResponse;
-use haul_serve::store::{FileMetadata, StoreError};
 
 /// Why an upload was not completed.
 #[derive(Debug)]
@@ -57,8 +57,7 @@ impl S3Call {
             check_object(&headers, upload.info(), &attributes).map_err(CompleteError::Refused)?;
             let check =
                 |metadata: Option<&FileMetadata>| write_conditions_hold(&conditions, metadata);
-            let check =
-                (!conditions.is_empty()).then_some(&check as haul_serve::store::VersionCheck<'_>);
+            let check = (!conditions.is_empty()).then_some(&check as VersionCheck<'_>);
             let committed = store.complete_parts(&upload, &target.key, &parts, attributes, check);
             committed.map_err(CompleteError::Store)
         });

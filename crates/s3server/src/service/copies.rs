@@ -9,6 +9,12 @@ use bytes::Bytes;
 use haul_digest::{DigestSet, hex};
 use haul_plan::serving::{ConditionOutcome, CurrentRepresentation, RequestConditions};
 use haul_plan::{DigestAlgorithm, EntityTag};
+use haul_serve::access::AccessRight;
+use haul_serve::dialect::ServeResponse;
+use haul_serve::store::{
+    CommittedUpload, FileMetadata, FileStore, ObjectAttributes, ObjectChecksum, OpenObject,
+    StoreError, VersionCheck,
+};
 use http::{HeaderMap, HeaderValue};
 
 use super::object_headers::{
@@ -22,12 +28,6 @@ use crate::xml::XmlDocument;
 use crate::{
     S3ErrorCode, S3Failure, check_copy_to_itself, checksum_name, copied_algorithm, iso_time,
     parse_copy_source, replaces,
-};
-use haul_serve::access::AccessRight;
-use haul_serve::dialect::ServeResponse;
-use haul_serve::store::{
-    CommittedUpload, FileMetadata, FileStore, ObjectAttributes, ObjectChecksum, OpenObject,
-    StoreError,
 };
 
 /// Bytes that are read and hashed at a time.
@@ -78,8 +78,7 @@ impl S3Call {
         let copied = self.server().disk().write(move || {
             let check =
                 |metadata: Option<&FileMetadata>| write_conditions_hold(&conditions, metadata);
-            let check =
-                (!conditions.is_empty()).then_some(&check as haul_serve::store::VersionCheck<'_>);
+            let check = (!conditions.is_empty()).then_some(&check as VersionCheck<'_>);
             copy(&store, &source, &target, attributes, algorithm, check)
         });
         match copied.await {
@@ -217,7 +216,7 @@ fn copy(
     target: &StoredKey,
     mut attributes: ObjectAttributes,
     algorithm: DigestAlgorithm,
-    check: Option<haul_serve::store::VersionCheck<'_>>,
+    check: Option<VersionCheck<'_>>,
 ) -> Result<CommittedUpload, StoreError> {
     let mut upload = store.begin_upload(&target.key, Vec::new())?;
     let mut digests = DigestSet::new([DigestAlgorithm::Md5, algorithm]);

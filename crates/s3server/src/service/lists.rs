@@ -5,6 +5,9 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use haul_serve::ObjectKey;
+use haul_serve::dialect::ServeResponse;
+use haul_serve::store::{FileStore, KeyWalk, KeyWalkRequest, StoreError, WalkedKey, WalkedKind};
 
 use super::S3Call;
 use super::buckets::write_owner;
@@ -12,9 +15,6 @@ use super::object_headers::object_etag;
 use super::responses::document_response;
 use crate::xml::{KeyEncoding, XmlDocument};
 use crate::{S3Failure, checksum_type, iso_time};
-use haul_serve::ObjectKey;
-use haul_serve::dialect::ServeResponse;
-use haul_serve::store::{FileStore, KeyWalk, KeyWalkRequest, StoreError, WalkedKey, WalkedKind};
 
 /// Maximum keys of a page, and how many it has if the client does not say.
 const MAX_KEYS: usize = 1000;

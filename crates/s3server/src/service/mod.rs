@@ -23,6 +23,12 @@ mod uploads;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use haul_serve::access::{AccessRight, is_cross_site};
+use haul_serve::dialect::{
+    BoxedResponse, Dialect, DialectClaim, DialectRequest, DialectResponse, IncomingBody,
+    RequestContext, ServeResponse,
+};
+use haul_serve::{FileServer, ObjectKey, ObjectKeyError};
 use haul_service::request_host;
 use http::{HeaderMap, Method, request};
 
@@ -30,14 +36,6 @@ use self::responses::{ResponseContext, denied};
 use crate::{
     PayloadMode, S3AuthRequest, S3Authentication, S3Authenticator, S3ErrorCode, S3Failure,
     S3Operation, S3Options, S3Permissions, S3Query, S3Target, check_supported,
-};
-use haul_serve::FileServer;
-use haul_serve::ObjectKey;
-use haul_serve::ObjectKeyError;
-use haul_serve::access::{AccessRight, is_cross_site};
-use haul_serve::dialect::{
-    BoxedResponse, Dialect, DialectClaim, DialectRequest, DialectResponse, IncomingBody,
-    RequestContext, ServeResponse,
 };
 
 /// Maximum bytes of a key.
@@ -85,10 +83,10 @@ impl Dialect for S3Dialect {
         if self.options.is_http_upload(method, headers, uri) {
             return Some(DialectClaim::HttpUpload);
         }
-        let claim = DialectClaim::Request {
+        let claim = || DialectClaim::Request {
             is_signed: S3Authenticator::is_signed(headers, uri.query()),
         };
-        self.options.serves(method, headers, uri).then_some(claim)
+        self.options.serves(method, headers, uri).then(claim)
     }
 
     fn respond(self: Arc<Self>, request: DialectRequest) -> BoxedResponse<DialectResponse> {

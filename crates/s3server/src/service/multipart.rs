@@ -8,6 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use haul_digest::{DigestSet, hex};
 use haul_plan::DigestAlgorithm;
+use haul_serve::dialect::{IncomingBody, ServeResponse, UploadError, UploadSource, empty_response};
+use haul_serve::store::{PartWriter, StoreError, StoredPart, StoredUpload, StoredUploadInfo};
 use http::StatusCode;
 use http::header::{ETAG, HeaderName, HeaderValue};
 
@@ -22,10 +24,6 @@ use crate::{
     checksum_algorithm_of_name, checksum_element, checksum_field, checksum_name, checksum_type,
     copied_range, iso_time, parse_part_number, upload_checksum,
 };
-use haul_serve::dialect::IncomingBody;
-use haul_serve::dialect::{ServeResponse, empty_response};
-use haul_serve::dialect::{UploadError, UploadSource};
-use haul_serve::store::{PartWriter, StoreError, StoredPart, StoredUpload, StoredUploadInfo};
 
 /// Bytes that are read for one write.
 const WRITE_SIZE: usize = 512 << 10;

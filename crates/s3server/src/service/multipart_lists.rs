@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use haul_serve::dialect::ServeResponse;
+use haul_serve::store::{ObjectAttributes, StoredUploadInfo};
+
 use super::S3Call;
 use super::buckets::write_owner;
 use super::multipart::time;
@@ -11,8 +14,6 @@ use crate::xml::XmlDocument;
 use crate::{
     S3Failure, S3Query, checksum_algorithm_of_name, checksum_element, checksum_type, iso_time,
 };
-use haul_serve::dialect::ServeResponse;
-use haul_serve::store::{ObjectAttributes, StoredUploadInfo};
 
 /// Uploads and prefixes of keys, by their keys and identifiers. A prefix has no identifier.
 type UploadRows = BTreeMap<(String, String), Option<StoredUploadInfo>>;

@@ -1,5 +1,7 @@
 //! GetObjectAttributes: what is known of an object, and of the parts that it was uploaded in.
 
+use haul_serve::dialect::ServeResponse;
+use haul_serve::store::ObjectAttributes;
 use http::HeaderMap;
 
 use super::S3Call;
@@ -8,8 +10,6 @@ use super::objects::insert_modified;
 use super::responses::document_response;
 use crate::xml::XmlDocument;
 use crate::{S3ErrorCode, S3Failure, checksum_algorithm_of_name, checksum_element};
-use haul_serve::dialect::ServeResponse;
-use haul_serve::store::ObjectAttributes;
 
 /// Parts of a page.
 const MAX_PARTS: usize = 1000;

@@ -8,6 +8,7 @@ use haul_digest::hex;
 use haul_plan::serving::CurrentRepresentation;
 use haul_plan::serving::{ConditionOutcome, RequestConditions};
 use haul_plan::{DigestAlgorithm, EntityTag};
+use haul_serve::store::{FileMetadata, ObjectAttributes, ObjectChecksum};
 use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 
 use crate::xml::XmlDocument;
@@ -15,7 +16,6 @@ use crate::{
     BodyDigests, S3ErrorCode, S3Failure, checksum_algorithm_of_name, checksum_element,
     checksum_name, checksum_type, parse_tag_header, stored_content_encoding,
 };
-use haul_serve::store::{FileMetadata, ObjectAttributes, ObjectChecksum};
 
 /// Fields that are stored, beside those of the user's.
 const STORED_FIELDS: [&str; 7] = [

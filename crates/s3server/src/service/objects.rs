@@ -8,6 +8,11 @@ use haul_plan::EntityTag;
 use haul_plan::serving::{
     ConditionOutcome, CurrentRepresentation, RangeLimits, RangeSelection, select_ranges,
 };
+use haul_serve::RequestPath;
+use haul_serve::dialect::{IncomingBody, ServeBody, ServeResponse, empty_response, media_type};
+use haul_serve::store::{
+    CachedLookup, FileMetadata, FileStore, OpenObject, StoreError, VersionCheck,
+};
 use http::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
     HeaderValue, LAST_MODIFIED, RANGE,
@@ -22,12 +27,6 @@ use super::uploads::{FOLDER_ETAG, insert_checksum};
 use super::{S3Call, StoredKey};
 use crate::xml::{MAX_DELETE_DOCUMENT, ObjectToDelete, XmlDocument, parse_delete};
 use crate::{PayloadMode, S3ErrorCode, S3Failure, parse_part_number};
-use haul_serve::RequestPath;
-use haul_serve::dialect::IncomingBody;
-use haul_serve::dialect::ServeBody;
-use haul_serve::dialect::media_type;
-use haul_serve::dialect::{ServeResponse, empty_response};
-use haul_serve::store::{CachedLookup, FileMetadata, FileStore, OpenObject, StoreError};
 
 /// Parameters of a signed request that replace fields of the response.
 const REPLACEABLE: [(&str, &str); 6] = [
@@ -339,7 +338,7 @@ fn delete_listed(
 fn delete_stored(
     store: &FileStore,
     target: &StoredKey,
-    check: Option<haul_serve::store::VersionCheck<'_>>,
+    check: Option<VersionCheck<'_>>,
 ) -> Result<(), StoreError> {
     let deleted = match target.is_folder {
         true => store.delete_folder_object(&target.key),

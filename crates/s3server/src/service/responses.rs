@@ -1,6 +1,11 @@
 //! Responses of S3, and errors of the store as S3's.
 
 use haul_net::is_descriptor_limit;
+use haul_serve::dialect::{
+    ServeBody, ServeResponse, UploadError, empty_response, forbid_sniffing, sandbox_active_content,
+};
+use haul_serve::observe::{BodyRefusal, ConnectionFault};
+use haul_serve::store::StoreError;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Method, StatusCode, request};
 
@@ -9,12 +14,6 @@ use super::body_source::body_failure;
 use super::object_headers::precondition_failed;
 use crate::xml::XmlDocument;
 use crate::{S3ErrorCode, S3Failure, S3ResponseIds};
-use haul_serve::dialect::ServeBody;
-use haul_serve::dialect::UploadError;
-use haul_serve::dialect::{ServeResponse, empty_response};
-use haul_serve::dialect::{forbid_sniffing, sandbox_active_content};
-use haul_serve::observe::{BodyRefusal, ConnectionFault};
-use haul_serve::store::StoreError;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use haul_serve::dialect::{IncomingBody, ServeResponse, empty_response};
 use http::StatusCode;
 
 use super::S3Call;
 use super::responses::document_response;
 use crate::xml::{MAX_SMALL_DOCUMENT, XmlDocument, parse_tagging};
 use crate::{PayloadMode, S3Failure};
-use haul_serve::dialect::IncomingBody;
-use haul_serve::dialect::{ServeResponse, empty_response};
 
 impl S3Call {
     pub(super) async fn object_tags(&self) -> Result<ServeResponse, S3Failure> {

@@ -4,6 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use haul_plan::DigestAlgorithm;
+use haul_serve::ObjectKey;
+use haul_serve::dialect::{
+    IncomingBody, ObjectUpload, ServeResponse, UploadRequest, empty_response,
+};
+use haul_serve::store::{FileMetadata, ObjectAttributes};
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, ETAG, HeaderName, HeaderValue};
 
@@ -16,10 +21,6 @@ use crate::{
     BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, checksum_algorithm_of_name,
     checksum_field, checksum_type,
 };
-use haul_serve::dialect::IncomingBody;
-use haul_serve::dialect::{ObjectUpload, UploadRequest};
-use haul_serve::dialect::{ServeResponse, empty_response};
-use haul_serve::store::{FileMetadata, ObjectAttributes};
 
 /// Maximum bytes of one upload.
 pub(super) const MAX_UPLOAD: u64 = 5 << 30;
@@ -102,7 +103,7 @@ impl S3Call {
         }
     }
 
-    async fn put_folder(&self, key: haul_serve::ObjectKey) -> Result<ServeResponse, S3Failure> {
+    async fn put_folder(&self, key: ObjectKey) -> Result<ServeResponse, S3Failure> {
         let store = Arc::clone(self.server().store());
         let made = self
             .server()

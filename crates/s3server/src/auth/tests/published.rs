@@ -1,8 +1,9 @@
 //! The examples of the S3 API reference: "Signature Calculations for the Authorization Header",
 //! "Using Query Parameters".
 
-use super::*;
 use haul_serve::access::AccessRight;
+
+use super::*;
 
 const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const HOST: (&str, &str) = ("host", "examplebucket.s3.amazonaws.com");
