@@ -127,7 +127,7 @@ impl InputError {
         }
     }
 
-    /// Whether it is no file, or haul does not follow it. The user may know that.
+    /// Whether it is not a file, or haul does not follow it. The user may know that.
     #[must_use]
     pub fn is_left_out(&self) -> bool {
         match self {

@@ -9,7 +9,7 @@ use crate::put::{PutError, UploadJob, UploadOutcome};
 pub struct DownloadEnd {
     /// The job.
     pub job: DownloadJob,
-    /// What came of it.
+    /// Its result.
     pub result: Result<DownloadOutcome, GetError>,
 }
 
@@ -18,6 +18,6 @@ pub struct DownloadEnd {
 pub struct UploadEnd {
     /// The job.
     pub job: UploadJob,
-    /// What came of it.
+    /// Its result.
     pub result: Result<UploadOutcome, PutError>,
 }

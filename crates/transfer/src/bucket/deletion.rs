@@ -1,6 +1,6 @@
 //! Deletes objects of a store: a thousand keys with a request, several requests at a time.
 //!
-//! Keys are collected as lists bring them. What came of each is a [`TransferEvent`].
+//! Keys are collected as lists bring them. Each result is a [`TransferEvent`].
 
 use std::collections::HashSet;
 
@@ -171,7 +171,7 @@ pub struct ObjectDeletion {
     held: Vec<DeletionFailure>,
 }
 
-/// What came of one request.
+/// The result of one request.
 #[derive(Debug)]
 struct DeletionResponse {
     bucket: String,
@@ -233,7 +233,7 @@ impl ObjectDeletion {
             self.take_response().await?;
         }
         self.requests.spawn(async move {
-            // Nobody could say what came of a request that is dropped, so it runs to its end.
+            // The result of a request that is dropped is unknown, so it runs to its end.
             let never = CancellationToken::new();
             let result = retrying(&session.retry, &never, || {
                 session.client.delete_objects(&bucket, &keys)
@@ -345,7 +345,7 @@ impl ObjectDeletion {
         })
     }
 
-    /// Sends what waits, and returns what came of all keys.
+    /// Sends the keys that wait, and returns the results of all.
     ///
     /// # Errors
     /// As for [`Self::add`].

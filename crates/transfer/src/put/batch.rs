@@ -43,12 +43,12 @@ pub struct UploadBatch {
     pub events: TransferEventSender,
 }
 
-/// What came of a batch of uploads.
+/// The result of a batch of uploads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UploadSummary {
     /// The counts, and why it ended early if the manifest cannot be written.
     pub counts: BatchSummary,
-    /// Bytes of the objects that were stored, but for those that an earlier run had sent.
+    /// Bytes of the objects that were stored, without the bytes that an earlier run had sent.
     pub stored_bytes: u64,
     /// Whether an upload that was interrupted can be continued.
     pub is_resumable: bool,

@@ -1,4 +1,4 @@
-//! Runs uploads, and says what came of each: a line or an object, and a summary.
+//! Runs uploads and prints each result: a line or an object, and a summary.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) struct UploadRun<'a> {
     pub(crate) events: TransferEventSender,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct UploadReport {
     tally: ExitTally,
