@@ -29,7 +29,8 @@ impl DownloadHandle {
         self.0.snapshot()
     }
 
-    /// Ends the requests, and keeps what has arrived, until [`Self::resume`].
+    /// Ends the requests, and keeps what has arrived, until [`Self::resume`]. A download into a pipe or a device ends with
+    /// [`GetError::Interrupted`]: the bytes that its reader has cannot be sent again.
     pub fn pause(&self) {
         self.0.interrupt(|commands| commands.is_paused = true);
     }
@@ -101,8 +102,10 @@ pub(super) async fn run_steered(
             steering: Some(steering),
             ..DownloadStart::default()
         };
-        let error = match download(engine, &job, start, attempt).await {
-            Err(error @ GetError::Interrupted { .. }) if !stop.is_cancelled() => error,
+        let error = match download(engine, &job, start, attempt.clone()).await {
+            Err(error @ GetError::Interrupted { .. }) if steering.may_go_on(&attempt, &stop) => {
+                error
+            }
             result => return result,
         };
         match steering.next_step() {

@@ -153,6 +153,9 @@ impl<'a> DownloadRun<'a> {
         let existing = self.context.existing_file();
         match ResolvedOutput::resolve(&self.context.job.output, existing, &self.context.stop)? {
             ResolvedOutput::Stream(output) => {
+                self.context
+                    .steering
+                    .inspect(|steering| steering.note_stream());
                 let (context, expectations) = (self.context, &self.expectations);
                 Box::pin(stream_output::download(
                     context,

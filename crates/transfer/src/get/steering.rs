@@ -40,6 +40,7 @@ pub(super) struct JobCommands {
 struct JobView {
     path: Option<PathBuf>,
     length: Option<u64>,
+    is_stream: bool,
     on_disk: RangeSet,
     control: Option<ConnectionReport>,
     segments: Option<Weak<dyn SnapshotSource>>,
@@ -93,6 +94,11 @@ impl JobSteering {
         }
     }
 
+    /// Whether an attempt was ended by a command, and can be followed by another. A reader of a stream has its first bytes already.
+    pub(super) fn may_go_on(&self, attempt: &CancellationToken, stop: &CancellationToken) -> bool {
+        attempt.is_cancelled() && !stop.is_cancelled() && !self.view().is_stream
+    }
+
     /// An attempt begins: it ends when this token is cancelled. Returns the URL that it must use from now on, if that is new.
     pub(super) fn begin_attempt(&self, attempt: &CancellationToken) -> Option<Url> {
         let mut commands = self.commands();
@@ -130,6 +136,11 @@ impl JobSteering {
     /// The number of connections that the handle wants.
     pub(super) fn connections(&self) -> Option<usize> {
         self.commands().connections
+    }
+
+    /// The bytes go into a pipe or a device.
+    pub(super) fn note_stream(&self) {
+        self.view().is_stream = true;
     }
 
     /// The name and the length of the file are known.
