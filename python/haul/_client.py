@@ -13,6 +13,7 @@ from . import _arguments, _haul, _runtime
 from ._arguments import Auth, Headers, MinRate, Path, Size
 from ._batch import Batch, input_rows
 from ._errors import UsageError
+from ._object_calls import ObjectCalls
 from ._waiting import INTERVAL, Progress, wait, wait_async
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _UPLOAD_HINT = "haul.put uploads a file to s3:// or http(s)://"
 _BATCH_HINT = "a batch writes to this machine; haul.ray.fetch takes s3:// for dir and tar"
 
 
-class Client:
+class Client(ObjectCalls):
     """Connections, DNS answers and limits that transfers share. Any thread may use it; a copy in another process has the settings only.
 
     `connections_per_host`: exactly so many, instead of as many as pay. `rate_per_host`: requests a second that a batch begins at each
