@@ -4,7 +4,7 @@ import builtins
 import os
 import pathlib
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Literal, final
 
 __all__ = [
     "BatchHandle",
@@ -16,6 +16,8 @@ __all__ = [
     "close_log",
     "take_log_messages",
     "CallHandle",
+    "ListHandle",
+    "TransferHandle",
     "BodyChunks",
     "RemoteReader",
     "digest_names",
@@ -196,6 +198,37 @@ class BatchHandle:
     def snapshot(self) -> dict[str, Any]: ...
 
 @final
+class TransferHandle:
+    def next_rows(
+        self, max_rows: int, seconds: float
+    ) -> (
+        list[
+            tuple[
+                Literal["upload", "download", "copy", "delete"],
+                str | None,
+                str | None,
+                Literal["done", "planned", "failed"],
+                int,
+                str | None,
+                Any,
+            ]
+        ]
+        | None
+    ):
+        """The fields of `FileResult`."""
+    def silent_counts(self) -> tuple[int, int]: ...
+    def progress(self) -> tuple[int, int | None]: ...
+    def cancel(self) -> None: ...
+
+@final
+class ListHandle:
+    def next_page(
+        self, seconds: float
+    ) -> list[tuple[str, str, int | None, str | None, float | None, str | None]] | None:
+        """The fields of `Object`, the time as seconds since 1970."""
+    def cancel(self) -> None: ...
+
+@final
 class BodyChunks:
     def next_chunk(self, seconds: float) -> builtins.bytes | None: ...
     def cancel(self) -> None: ...
@@ -219,6 +252,11 @@ class Engine:
     def read_range(self, file: dict[str, Any], start: int, end: int | None) -> CallHandle: ...
     def fetch_metadata(self, file: dict[str, Any]) -> CallHandle: ...
     def batch(self, rows: Any, arguments: dict[str, Any]) -> BatchHandle: ...
+    def list(self, arguments: dict[str, Any]) -> ListHandle: ...
+    def delete(self, arguments: dict[str, Any]) -> TransferHandle: ...
+    def put_many(self, arguments: dict[str, Any]) -> TransferHandle: ...
+    def copy(self, arguments: dict[str, Any]) -> TransferHandle: ...
+    def sync(self, arguments: dict[str, Any]) -> TransferHandle: ...
 
 def shut_down() -> None: ...
 def take_log_messages() -> list[tuple[int, str]] | None: ...

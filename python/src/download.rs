@@ -249,28 +249,42 @@ fn upload_target(
     arguments: &PutArguments,
     headers: &mut HeaderMap,
 ) -> Result<UploadTarget, HaulError> {
-    let is_store = arguments.url.starts_with("s3://");
-    if is_store && !headers.contains_key(CONTENT_TYPE) {
+    let target = upload_address(&arguments.url, arguments.auth.as_ref(), headers)?;
+    if matches!(target, UploadTarget::Object(_)) && !headers.contains_key(CONTENT_TYPE) {
         let unknown = http::HeaderValue::from_static("application/octet-stream");
         headers.insert(CONTENT_TYPE, unknown);
     }
-    let target = match is_store {
-        true if arguments.auth.is_some() => return Err(no_auth_for_stores()),
-        true => UploadTarget::Object(argument("url", arguments.url.parse::<S3Address>())?),
-        false => {
-            let mut url = parse_url(&arguments.url)?;
-            if let Some(auth) = &arguments.auth {
-                auth.apply(&mut url, headers)?;
-            }
-            UploadTarget::Url(url)
-        }
-    };
     if !target.is_prefix() {
         return Ok(target);
     }
     let name = arguments.path.file_name();
     let name = name.ok_or_else(|| HaulError::usage("path: it has no name for the upload"))?;
     argument("path", target.below(Path::new(name)))
+}
+
+/// Where an upload goes: an object, or a URL with its login.
+///
+/// # Errors
+/// The text is no such address, or a store is to have a login.
+pub(crate) fn upload_address(
+    url: &str,
+    auth: Option<&AuthArgument>,
+    headers: &mut HeaderMap,
+) -> Result<UploadTarget, HaulError> {
+    if url.starts_with("s3://") {
+        return match auth {
+            Some(_) => Err(no_auth_for_stores()),
+            None => Ok(UploadTarget::Object(argument(
+                "url",
+                url.parse::<S3Address>(),
+            )?)),
+        };
+    }
+    let mut url = parse_url(url)?;
+    if let Some(auth) = auth {
+        auth.apply(&mut url, headers)?;
+    }
+    Ok(UploadTarget::Url(url))
 }
 
 fn file_maker(outcome: DownloadOutcome) -> ResultMaker {

@@ -105,11 +105,11 @@ mod tests {
             (help("get"), "ALGO is one of"),
             (
                 include_str!("../../../../docs/manual/get.md").to_owned(),
-                "`--checksum ALGO:HEX`",
+                "**Digests.** ALGO is one of",
             ),
             (
                 include_str!("../../../../docs/manual/batch.md").to_owned(),
-                "| `csv`, `tsv` |",
+                "is its name. A `jsonl` listing",
             ),
         ];
         for algorithm in DigestAlgorithm::ALL {
