@@ -72,6 +72,8 @@ pub fn sanitize(name: &str) -> Option<String> {
     let trimmed = trimmed
         .strip_prefix('.')
         .map_or_else(|| trimmed.to_owned(), |rest| format!("_{rest}"));
+    // Before the checks below: what is left of a long name may be nothing, or the name of a device.
+    let trimmed = shorten(&trimmed);
     if trimmed.is_empty() || trimmed.bytes().all(|byte| byte == b'_' || byte == b'.') {
         return None;
     }

@@ -46,6 +46,14 @@ fn a25_plain_quoted_and_extended_names() {
 }
 
 #[test]
+fn a25_a_name_that_was_cut_is_safe() {
+    let device = format!("con{}x.txt", " ".repeat(250));
+    assert_eq!(sanitize(&device).as_deref(), Some("_con.txt"));
+    let nothing = format!("{}x", "_".repeat(250));
+    assert_eq!(sanitize(&nothing), None);
+}
+
+#[test]
 fn a25_a_name_never_leaves_the_directory() {
     for (text, name) in [
         ("attachment; filename=\"../../etc/passwd\"", "passwd"),
