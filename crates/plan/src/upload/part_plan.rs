@@ -109,7 +109,8 @@ impl PartPlan {
     /// The bytes of a part. Numbers begin with 1.
     #[must_use]
     pub fn range(&self, number: u32) -> Range<u64> {
-        let start = (u64::from(number).saturating_sub(1) * self.part_bytes).min(self.file_bytes);
+        let before = u64::from(number).saturating_sub(1);
+        let start = before.saturating_mul(self.part_bytes).min(self.file_bytes);
         start..(start + self.part_bytes).min(self.file_bytes)
     }
 }
@@ -206,6 +207,12 @@ mod tests {
             plan(TIB, 5 * MIB),
             Err(PartPlanError::TooManyParts { least })
         );
+    }
+
+    #[test]
+    fn f10_a_number_that_no_part_has_names_no_bytes() {
+        let plan = PartPlan::new(TIB, Some(MAX_PART_BYTES)).unwrap();
+        assert_eq!(plan.range(u32::MAX), TIB..TIB);
     }
 
     #[test]
