@@ -102,7 +102,8 @@ impl EntityTag {
 pub fn media_type(headers: &HeaderMap) -> Option<Box<str>> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let essence = value.split(';').next()?.trim();
-    let is_type = essence.contains('/') && essence.len() <= MAX_MEDIA_TYPE;
+    let is_type = essence.contains('/') && !essence.contains('\t');
+    let is_type = is_type && essence.len() <= MAX_MEDIA_TYPE;
     is_type.then(|| essence.to_ascii_lowercase().into())
 }
 
@@ -377,6 +378,7 @@ mod tests {
             Some("text/html")
         );
         assert_eq!((parse(""), parse("html"), parse(";")), (None, None, None));
+        assert_eq!(parse("text/ht\tml"), None);
     }
 
     proptest! {
