@@ -13,12 +13,21 @@ use url::Url;
 use crate::input;
 use crate::names::assert_safe_path;
 
+const LIST_FORMATS: [ListFormat; 6] = [
+    ListFormat::Plain,
+    ListFormat::Aria2,
+    ListFormat::Csv,
+    ListFormat::Tsv,
+    ListFormat::JsonLines,
+    ListFormat::Metalink,
+];
+
 /// A list. The first byte says in which format it is read: a digit selects one, anything else leaves it to the list.
 pub(crate) fn list(data: &[u8]) {
     let Some((selector, bytes)) = data.split_first() else {
         return;
     };
-    let format = ListFormat::ALL
+    let format = LIST_FORMATS
         .get(usize::from(selector.wrapping_sub(b'0')))
         .copied();
     let source = Box::new(Cursor::new(bytes.to_vec()));

@@ -51,24 +51,14 @@ pub(crate) fn assert_safe_path(path: &Path) {
     );
 }
 
-/// A pattern of URLs: it has as many as it says, and each has the texts that it captures.
+/// A pattern of URLs: it has as many as it says.
 pub(crate) fn glob(data: &[u8]) {
     let Ok(glob) = Glob::parse(&input::text(data)) else {
         return;
     };
     let length = glob.len();
     assert!(length >= 1 && glob.nth(length).is_none());
-    let (first, last) = (
-        glob.nth(0).expect("the first"),
-        glob.nth(length - 1).expect("the last"),
-    );
-    assert_eq!(first.captures.len(), last.captures.len());
-    for captured in &first.captures {
-        assert!(first.url.contains(&**captured));
-    }
-    if glob.is_literal() {
-        assert_eq!((length, &first), (1, &last));
-    }
+    assert!(glob.nth(0).is_some() && glob.nth(length - 1).is_some());
     if length <= 64 {
         assert_eq!(glob.urls().count() as u64, length);
     }

@@ -3,19 +3,11 @@
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use haul_net::RequestSecrets;
 use haul_s3::{XmlNode, error_text, escaped_text};
+use haul_s3server::fuzzing::{self, DecodedBody, RefusedRequest};
+use haul_s3server::{S3Authenticator, S3KeyRule, S3Keys, S3Options};
 use haul_serve::access::AccessRight;
-use haul_serve::s3::xml::{
-    XmlDocument, parse_complete_upload, parse_create_bucket, parse_delete, parse_tagging,
-};
-use haul_serve::s3::{
-    AwsChunkedDecoder, BodyExpectations, PayloadMode, S3AuthRequest, S3Authentication,
-    S3Authenticator, S3Failure, S3KeyRule, S3Keys, S3Operation, S3Options, S3Query, S3ResponseIds,
-    StreamingPayload, TrailerField, check_tags, copied_range, parse_copy_source, parse_part_number,
-    parse_tag_header,
-};
 use http::{HeaderMap, HeaderValue, Method, Uri, request};
 
 use crate::input;
@@ -35,16 +27,13 @@ static OPTIONS: LazyLock<S3Options> = LazyLock::new(|| {
     }
 });
 
-fn authenticate(head: &request::Parts) -> Result<S3Authentication, S3Failure> {
-    let query = S3Query::parse(head.uri.query())?;
-    OPTIONS.authenticator.authenticate(&S3AuthRequest {
-        method: &head.method,
-        uri: &head.uri,
-        headers: &head.headers,
-        query: &query,
-        // 2026-01-01T00:00:30Z.
-        now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_630),
-    })
+/// 2026-01-01T00:00:30Z.
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_630)
+}
+
+fn authenticate(head: &request::Parts) -> Result<Option<String>, RefusedRequest> {
+    fuzzing::access_key(&OPTIONS, head, now())
 }
 
 /// The head of a request: a signature in its header or its query is good for nothing else, and an error is a document.
@@ -52,12 +41,10 @@ pub(crate) fn request(data: &[u8]) {
     let Some(mut head) = input::request_head(data) else {
         return;
     };
-    let authentication = authenticate(&head);
-    match authentication {
-        Ok(S3Authentication::Anonymous) => {}
-        Ok(S3Authentication::Signed(identity)) => {
-            assert_eq!(identity.access_key, "FUZZKEY");
-            drop(BodyExpectations::parse(&head.headers, identity.payload));
+    match authenticate(&head) {
+        Ok(None) => {}
+        Ok(Some(access_key)) => {
+            assert_eq!(access_key, "FUZZKEY");
             let other = if head.method == Method::PUT {
                 Method::DELETE
             } else {
@@ -76,60 +63,41 @@ pub(crate) fn request(data: &[u8]) {
             assert!(authenticate(&head).is_err(), "a field that is not signed");
             head.headers.remove("x-amz-meta-other");
         }
-        Err(failure) => assert_document(&failure, head.uri.path()),
+        Err(refusal) => assert_document(&refusal, head.uri.path()),
     }
-    let _ = OPTIONS.serves(&head.method, &head.headers, &head.uri);
-    let _ = OPTIONS.is_http_upload(&head.method, &head.headers, &head.uri);
-    let Ok(query) = S3Query::parse(head.uri.query()) else {
-        return;
-    };
-    let headers = query
-        .with_moved_fields(&head.headers)
-        .unwrap_or(head.headers);
-    if let Ok(target) = OPTIONS.target(&headers, &head.uri) {
-        drop(S3Operation::parse(&head.method, &target, &query, &headers));
+    if let Some(headers) = fuzzing::operation(&OPTIONS, &head) {
+        fields_of_request(&headers, head.uri.query());
     }
-    fields_of_request(&headers, &query);
 }
 
-fn fields_of_request(headers: &HeaderMap, query: &S3Query) {
-    if let Ok((bucket, key)) = parse_copy_source(headers) {
+fn fields_of_request(headers: &HeaderMap, query: Option<&str>) {
+    if let Some((bucket, key)) = fuzzing::copy_source(headers) {
         assert!(!bucket.is_empty() && !bucket.contains('/') && !key.is_empty());
     }
     if let Some(Ok(text)) = headers
         .get("x-amz-copy-source-range")
         .map(HeaderValue::to_str)
-        && let Ok(range) = copied_range(text, 1000)
+        && let Some(range) = fuzzing::copied_range(text, 1000)
     {
         assert!(!range.is_empty() && range.end <= 1000);
     }
-    if let Some(Ok(tags)) = headers
-        .get("x-amz-tagging")
-        .map(|value| parse_tag_header(value.as_bytes()))
-    {
-        assert!(check_tags(&tags).is_ok());
+    if let Some(value) = headers.get("x-amz-tagging") {
+        assert_ne!(fuzzing::header_tags(value.as_bytes()), Some(false));
     }
-    if let Some(Ok(number)) = query.get("partNumber").map(parse_part_number) {
+    if let Some(number) = fuzzing::part_number(query) {
         assert!((1..=10_000).contains(&number));
-    }
-    if let Ok(payload) = PayloadMode::anonymous(headers) {
-        drop(BodyExpectations::parse(headers, payload));
     }
 }
 
 /// Checks that the client's parser reads an error, unless it has characters that XML cannot carry.
-fn assert_document(failure: &S3Failure, resource: &str) {
-    let ids = S3ResponseIds {
-        request_id: "1",
-        host_id: "2",
-    };
-    let document = failure.document(resource, ids);
+fn assert_document(refusal: &RefusedRequest, resource: &str) {
+    let document = &refusal.document;
     if document.contains("&#x") {
         return;
     }
     let root = XmlNode::parse(document.as_bytes()).expect("an error document");
     assert_eq!((&*root.name, root.text_of("Resource")), ("Error", resource));
-    assert_eq!(root.text_of("Message"), failure.message());
+    assert_eq!(root.text_of("Message"), refusal.message);
 }
 
 /// A body in aws-chunked: a line with `signed` or `unsigned` and the length that it must have decoded, and the chunks. The pieces in which it
@@ -157,53 +125,23 @@ pub(crate) fn aws_chunked(data: &[u8]) {
     }
 }
 
-/// The decoded bytes, and the trailer.
 fn unchunked<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
     length: u64,
     is_signed: bool,
-) -> (Vec<u8>, Result<Vec<TrailerField>, String>) {
-    let payload = match is_signed {
-        true => signed_payload(),
-        false => StreamingPayload {
-            signatures: None,
-            has_trailer: true,
-        },
-    };
-    let mut decoder = AwsChunkedDecoder::new(payload, length);
-    let mut decoded = Vec::new();
-    for piece in pieces {
-        let mut input = Bytes::copy_from_slice(piece);
-        loop {
-            match decoder.decode(&mut input) {
-                Ok(Some(bytes)) => decoded.extend_from_slice(&bytes),
-                Ok(None) => break,
-                Err(failure) => return (decoded, Err(failure.to_string())),
-            }
-        }
-    }
-    let trailer = decoder.finish().map_err(|failure| failure.to_string());
-    (decoded, trailer)
-}
-
-fn signed_payload() -> StreamingPayload {
+) -> DecodedBody {
     let head = input::request_head(CHUNKED_UPLOAD).expect("a head");
-    match authenticate(&head) {
-        Ok(S3Authentication::Signed(identity)) => match identity.payload {
-            PayloadMode::Streaming(payload) => payload,
-            other => panic!("{other:?}"),
-        },
-        other => panic!("{other:?}"),
-    }
+    let signer = is_signed.then_some((&*OPTIONS, &head, now()));
+    fuzzing::decode_chunked(pieces, length, signer).expect("a signed head")
 }
 
 /// The documents of requests: limits hold, and keys to delete are the same when they are written and read again.
 pub(crate) fn request_xml(data: &[u8]) {
-    if let Ok(parts) = parse_complete_upload(data) {
+    if let Some(parts) = fuzzing::complete_upload(data) {
         assert!((1..=10_000).contains(&parts.len()));
-        for part in &parts {
-            assert!((1..=10_000).contains(&part.number));
-            for checksum in &part.checksums {
+        for (number, checksums) in &parts {
+            assert!((1..=10_000).contains(number));
+            for checksum in checksums {
                 assert_eq!(
                     checksum.digest.as_ref().map(Vec::len),
                     Some(checksum.algorithm.digest_len())
@@ -211,35 +149,20 @@ pub(crate) fn request_xml(data: &[u8]) {
             }
         }
     }
-    if let Ok(tags) = parse_tagging(data) {
-        assert!(check_tags(&tags).is_ok());
-    }
-    drop(parse_create_bucket(data));
-    let Ok(request) = parse_delete(data) else {
+    assert_ne!(fuzzing::document_tags(data), Some(false));
+    let _ = fuzzing::create_bucket(data);
+    let Some(objects) = fuzzing::delete(data) else {
         return;
     };
-    assert!((1..=1000).contains(&request.objects.len()));
-    let mut document = XmlDocument::new("Delete");
-    for object in &request.objects {
-        assert!(!object.key.is_empty());
-        document.open("Object");
-        document.text("Key", &object.key);
-        document.optional("VersionId", object.version_id.as_deref());
-        document.close();
-    }
-    let written = document.finish();
+    assert!((1..=1000).contains(&objects.len()));
+    assert!(objects.iter().all(|(key, _)| !key.is_empty()));
+    let written = fuzzing::delete_document(&objects);
     // XML has no way to write most control characters.
     if written.contains("&#x") || written.len() > 2 << 20 {
         return;
     }
-    let again = parse_delete(written.as_bytes()).expect("a document that was written");
-    let keys = |objects: &[haul_serve::s3::xml::ObjectToDelete]| -> Vec<_> {
-        objects
-            .iter()
-            .map(|object| (object.key.clone(), object.version_id.clone()))
-            .collect()
-    };
-    assert_eq!(keys(&again.objects), keys(&request.objects));
+    let again = fuzzing::delete(written.as_bytes()).expect("a document that was written");
+    assert_eq!(again, objects);
 }
 
 /// A document of a store: it is not nested deeply, and is the same when it is written and read again.

@@ -26,23 +26,41 @@ from ._errors import (
 )
 from ._haul import File, Row, Upload, version as __version__
 
+# Not in __all__: `from haul import *` must not replace Python's own.
+from ._object_functions import list as list
+from ._object_functions import acopy, adelete, aput_many, async_sync, copy, delete, put_many, sync
+from ._transfers import FileResult, Listing, Object, Summary, Transfer
+
 __all__ = [
     "Batch",
     "Client",
     "Error",
     "File",
+    "FileResult",
     "Interrupted",
+    "Listing",
     "LocalIOError",
     "NetworkError",
+    "Object",
     "RemoteFile",
     "Row",
     "Snapshot",
+    "Summary",
+    "Transfer",
     "Upload",
     "UsageError",
     "VerificationError",
     "__version__",
+    "acopy",
+    "adelete",
     "aget",
     "aput",
+    "aput_many",
+    "async_sync",
+    "copy",
+    "delete",
     "get",
     "put",
+    "put_many",
+    "sync",
 ]

@@ -5,6 +5,7 @@ A message names the argument, what it may be, and what it was; of what may be a 
 
 from __future__ import annotations
 
+import ipaddress
 import numbers
 import operator
 import os
@@ -93,6 +94,46 @@ def flag(name: str, value: bool) -> bool:
     if not isinstance(value, bool):
         raise _wrong(name, "True or False", value, is_shown=True)
     return value
+
+
+def choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """None, or one of several values."""
+    if value is not None and (isinstance(value, bool) or value not in choices):
+        raise _wrong(name, " or ".join(map(repr, choices)), value, is_shown=True)
+    return value
+
+
+def certificate(value: Path | tuple[Path, Path] | None) -> tuple[str, str] | None:
+    """The files of a client certificate and of its key, which may be one."""
+    if value is None:
+        return None
+    pair = value if isinstance(value, (tuple, list)) else (value, value)
+    if len(pair) != 2 or None in pair:
+        raise _wrong("cert", "a path, or (certificate, key)", value)
+    files = path("cert", pair[0]), path("cert", pair[1])
+    return files[0] or "", files[1] or ""
+
+
+def addresses(value: Mapping[str, str | Iterable[str]] | None) -> list[tuple[str, int, list[Any]]]:
+    """Addresses of names with a port, in place of those of DNS."""
+    if value is None:
+        return []
+    if not isinstance(value, Mapping):
+        raise _wrong("resolve", "a dict", value)
+    found = []
+    for name, texts_of_name in value.items():
+        host, _, port = name.rpartition(":") if isinstance(name, str) else ("", "", "")
+        try:
+            if not host or not 0 < int(port) < 1 << 16:
+                raise ValueError
+            several = [ipaddress.ip_address(text) for text in texts("resolve", texts_of_name)]
+        except ValueError:
+            raise UsageError(
+                f"resolve: {name!r}: {texts_of_name!r} is not HOST:PORT and addresses",
+                hint='write it as {"example.com:443": "192.0.2.1"}',
+            ) from None
+        found.append((host, int(port), several))
+    return found
 
 
 def function(name: str, value: Callable[..., Any] | None) -> Callable[..., Any] | None:

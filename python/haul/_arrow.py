@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ._errors import UsageError, _from_parts
-from ._haul import is_digest_name
+from ._haul import is_digest_name, result_columns
 from ._waiting import INTERVAL
 
 if TYPE_CHECKING:
@@ -16,22 +16,8 @@ if TYPE_CHECKING:
 
 _FIELDS = ("url", "path", "size", "checksum", "mirrors", "headers")
 
-#: Columns for what came of a row. Their types are those that Spark has, too.
-RESULT_SCHEMA = pa.schema(
-    [
-        ("state", pa.string()),
-        ("path", pa.string()),
-        ("status", pa.int32()),
-        ("bytes", pa.int64()),
-        ("checksum", pa.string()),
-        ("attempts", pa.int32()),
-        ("ms", pa.int64()),
-        ("error_class", pa.string()),
-        ("error", pa.string()),
-        ("shard", pa.string()),
-        ("offset", pa.int64()),
-    ]
-)
+#: Columns for what came of a row.
+RESULT_SCHEMA = pa.schema([(name, pa.type_for_alias(alias)) for name, alias in result_columns])
 
 
 def is_field(name: str) -> bool:

@@ -13,6 +13,7 @@ from . import _arguments, _haul, _runtime
 from ._arguments import Auth, Headers, MinRate, Path, Size
 from ._batch import Batch, input_rows
 from ._errors import UsageError
+from ._object_calls import ObjectCalls
 from ._waiting import INTERVAL, Progress, wait, wait_async
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _UPLOAD_HINT = "haul.put uploads a file to s3:// or http(s)://"
 _BATCH_HINT = "a batch writes to this machine; haul.ray.fetch takes s3:// for dir and tar"
 
 
-class Client:
+class Client(ObjectCalls):
     """Connections, DNS answers and limits that transfers share. Any thread may use it; a copy in another process has the settings only.
 
     `connections_per_host`: exactly so many, instead of as many as pay. `rate_per_host`: requests a second that a batch begins at each
@@ -32,7 +33,10 @@ class Client:
     begins, where that may take longer. `max_wait`: seconds that a server may ask to wait, 900 by default; more end the transfer at once.
     `min_rate`: a download that brings fewer bytes a second ends with an error; (bytes, seconds) says over which time, 30 seconds otherwise,
     and 0 is no limit. By default (100, 300) for files of a batch, and none for other downloads. `max_time`: seconds that each download may take.
-    `verify`: False accepts every certificate, a path names the only authorities. `s3`: a dict of endpoint_url, region, profile, access_key, secret_key, no_sign_request,
+    `verify`: False accepts every certificate, a path names the only authorities. `cert`: a client certificate, a PEM file with its key or (certificate, key).
+    `connect_timeout`: seconds until there is a connection. `no_proxy`: hosts that are reached without a proxy. `resolve`: {"example.com:443": "192.0.2.1"} in place of
+    DNS. `ip_version`: 4 or 6 alone. `http_version`: "1.1" alone, or "2" for files of a batch over https. `max_redirects`: 20 by default. `allow_downgrade`: follow
+    redirects from https to http. `s3`: a dict of endpoint_url, region, profile, access_key, secret_key, no_sign_request,
     request_payer; what it does not say comes from AWS's variables and files.
     """
 
@@ -47,11 +51,19 @@ class Client:
         s3: Mapping[str, Any] | None = None,
         *,
         response_timeout: float | None = None,
+        connect_timeout: float | None = None,
         max_wait: float | None = None,
         min_rate: MinRate = None,
         max_time: float | None = None,
         verify: bool | Path = True,
+        cert: Path | tuple[Path, Path] | None = None,
         headers: Headers = None,
+        no_proxy: str | Iterable[str] | None = None,
+        resolve: Mapping[str, str | Iterable[str]] | None = None,
+        ip_version: Literal[4, 6] | None = None,
+        http_version: Literal["1.1", "2"] | None = None,
+        max_redirects: int | None = None,
+        allow_downgrade: bool = False,
     ) -> None:
         if proxy is not None and not isinstance(proxy, str):
             raise UsageError("proxy: must be a URL (str), or \"\" for none")
@@ -65,11 +77,19 @@ class Client:
             "retries": _arguments.count("retries", retries, 0),
             "timeout": _arguments.number("timeout", timeout, "seconds"),
             "response_timeout": _arguments.number("response_timeout", response_timeout, "seconds"),
+            "connect_timeout": _arguments.number("connect_timeout", connect_timeout, "seconds"),
             "max_wait": _arguments.number("max_wait", max_wait, "seconds"),
             "min_rate": _arguments.min_rate("min_rate", min_rate),
             "max_time": _arguments.number("max_time", max_time, "seconds"),
             "verify": verify if isinstance(verify, bool) else _arguments.path("verify", verify),
+            "cert": _arguments.certificate(cert),
             "headers": _arguments.headers(headers),
+            "no_proxy": None if no_proxy is None else ",".join(_arguments.texts("no_proxy", no_proxy)),
+            "resolve": _arguments.addresses(resolve),
+            "ip_version": _arguments.choice("ip_version", ip_version, (4, 6)),
+            "http_version": _arguments.choice("http_version", http_version, ("1.1", "2")),
+            "max_redirects": _arguments.count("max_redirects", max_redirects, 0),
+            "allow_downgrade": _arguments.flag("allow_downgrade", allow_downgrade),
             "s3": _arguments.s3_settings(s3),
         }
         self._start()

@@ -4,7 +4,7 @@ import builtins
 import os
 import pathlib
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Literal, final
 
 __all__ = [
     "BatchHandle",
@@ -16,10 +16,14 @@ __all__ = [
     "close_log",
     "take_log_messages",
     "CallHandle",
+    "ListHandle",
+    "TransferHandle",
     "BodyChunks",
     "RemoteReader",
     "digest_names",
     "is_digest_name",
+    "result_columns",
+    "empty_columns",
     "version",
 ]
 
@@ -31,13 +35,18 @@ digest_names: tuple[str, ...]
 def is_digest_name(name: str) -> bool:
     """Whether a text is the name of a digest, also of one that haul does not know."""
 
+result_columns: list[tuple[str, str]]
+"""The columns of a table of results, with Arrow's names of their types."""
+
+def empty_columns(count: int) -> dict[str, Any]:
+    """The columns of rows without results."""
+
 @final
 class File:
     """A file that was downloaded."""
 
     def __new__(
         cls,
-        *,
         path: str | os.PathLike[str],
         url: str,
         bytes: int,
@@ -81,7 +90,7 @@ class Upload:
     """A file that was uploaded."""
 
     def __new__(
-        cls, *, url: str, bytes: int, resumed: int, seconds: float, etag: str, version_id: str | None, parts: int
+        cls, url: str, bytes: int, resumed: int, seconds: float, etag: str, version_id: str | None, parts: int
     ) -> Upload: ...
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
     @property
@@ -105,7 +114,6 @@ class Row:
 
     def __new__(
         cls,
-        *,
         index: int | None,
         url: str,
         path: str | None,
@@ -190,6 +198,37 @@ class BatchHandle:
     def snapshot(self) -> dict[str, Any]: ...
 
 @final
+class TransferHandle:
+    def next_rows(
+        self, max_rows: int, seconds: float
+    ) -> (
+        list[
+            tuple[
+                Literal["upload", "download", "copy", "delete"],
+                str | None,
+                str | None,
+                Literal["done", "planned", "failed"],
+                int,
+                str | None,
+                Any,
+            ]
+        ]
+        | None
+    ):
+        """The fields of `FileResult`."""
+    def silent_counts(self) -> tuple[int, int]: ...
+    def progress(self) -> tuple[int, int | None]: ...
+    def cancel(self) -> None: ...
+
+@final
+class ListHandle:
+    def next_page(
+        self, seconds: float
+    ) -> list[tuple[str, str, int | None, str | None, float | None, str | None]] | None:
+        """The fields of `Object`, the time as seconds since 1970."""
+    def cancel(self) -> None: ...
+
+@final
 class BodyChunks:
     def next_chunk(self, seconds: float) -> builtins.bytes | None: ...
     def cancel(self) -> None: ...
@@ -213,6 +252,11 @@ class Engine:
     def read_range(self, file: dict[str, Any], start: int, end: int | None) -> CallHandle: ...
     def fetch_metadata(self, file: dict[str, Any]) -> CallHandle: ...
     def batch(self, rows: Any, arguments: dict[str, Any]) -> BatchHandle: ...
+    def list(self, arguments: dict[str, Any]) -> ListHandle: ...
+    def delete(self, arguments: dict[str, Any]) -> TransferHandle: ...
+    def put_many(self, arguments: dict[str, Any]) -> TransferHandle: ...
+    def copy(self, arguments: dict[str, Any]) -> TransferHandle: ...
+    def sync(self, arguments: dict[str, Any]) -> TransferHandle: ...
 
 def shut_down() -> None: ...
 def take_log_messages() -> list[tuple[int, str]] | None: ...

@@ -20,9 +20,10 @@ from typing import Any
 import pyarrow as pa
 
 from ._arguments import Path, Size
-from ._arrow import RESULT_SCHEMA, add_columns, rows_of_batch
+from ._arrow import add_columns, rows_of_batch
 from ._client import Client
 from ._errors import Error, LocalIOError, UsageError, error_class
+from ._haul import empty_columns
 from ._partition import SHARE
 from ._ray_manifest import local_errors, remove_others
 from ._waiting import INTERVAL
@@ -129,7 +130,7 @@ class Fetch:
                 columns = self._fetch_into(folder, batch, client)
                 self._upload(folder, self._target.rstrip("/") + "/", columns, client)
         except OSError as error:
-            columns = _empty_columns(batch.num_rows)
+            columns = empty_columns(batch.num_rows)
             self._fail_others(columns, LocalIOError(f"cannot make a temporary folder: {error}"), None)
         return add_columns(batch, columns, with_bodies=False)
 
@@ -153,7 +154,7 @@ class Fetch:
 
     def _collect(self, batch: pa.RecordBatch, client: Client, place: dict[str, Any]) -> dict[str, Any]:
         """The columns of results. Where this machine fails, rows that were done stay done, and the others are failures to try elsewhere."""
-        columns = _empty_columns(batch.num_rows)
+        columns = empty_columns(batch.num_rows)
         try:
             rows = rows_of_batch(batch, self._url)
             # Their numbers in the call say nothing to anybody.
@@ -206,13 +207,6 @@ class Fetch:
         for index, name in enumerate(names):
             if name in failures and columns["state"][index] != "failed":
                 _fail(columns, index, failures[name])
-
-
-def _empty_columns(count: int) -> dict[str, Any]:
-    """The results of rows that were not begun."""
-    columns: dict[str, Any] = {name: [None] * count for name in RESULT_SCHEMA.names}
-    columns |= {"state": ["failed"] * count, "bytes": [0] * count, "attempts": [0] * count, "ms": [0] * count}
-    return columns | {"body_validity": bytes(count // 8 + 1), "body_offsets": bytes(8 * (count + 1)), "body_data": b""}
 
 
 def _fail(columns: dict[str, Any], index: int, error: Error) -> None:

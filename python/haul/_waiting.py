@@ -19,7 +19,7 @@ CANCEL_TIME = 5.0
 
 
 @contextlib.contextmanager
-def _reporter(progress: Progress) -> Iterator[Callable[[int, int | None], object] | None]:
+def reporter(progress: Progress) -> Iterator[Callable[[int, int | None], object] | None]:
     """A function that shows progress: the caller's own, or tqdm's bar where it is installed."""
     if not progress:
         yield None
@@ -44,7 +44,7 @@ def _reporter(progress: Progress) -> Iterator[Callable[[int, int | None], object
 def wait(operation: _haul.CallHandle, progress: Progress = None) -> Any:
     """The result of an operation. An exception here, Ctrl-C among them, stops it first."""
     try:
-        with _reporter(progress) as report:
+        with reporter(progress) as report:
             while not operation.wait(INTERVAL):
                 if report is not None:
                     report(*operation.progress())
@@ -70,7 +70,7 @@ async def wait_async(operation: _haul.CallHandle, progress: Progress = None) -> 
 
     operation.on_end(on_end)
     try:
-        with _reporter(progress) as report:
+        with reporter(progress) as report:
             while report is not None and not ended.is_set():
                 report(*operation.progress())
                 with contextlib.suppress(TimeoutError):

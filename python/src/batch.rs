@@ -5,20 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
+use haul_plan::dispatch::JobDispatcherOptions;
 use haul_plan::{Checksum, ContentExpectation, MediaRange, PathLayout, RobotsTagPolicy};
-use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
+use haul_transfer::archive::{ArchiveDestination, ArchiveOptions};
 use haul_transfer::batch::{
-    Batch, BatchArchive, BatchHaltKind, BatchOptions, BatchOutput, BatchSnapshot, BatchSummary,
-    CommitGroupOptions, ListEntries, MemoryOutput,
+    Batch, BatchDestination, BatchHaltKind, BatchOptions, BatchOutputError, BatchOutputs,
+    BatchSnapshot, BatchSummary, CommitGroupOptions, ListEntries, dispatcher_options,
 };
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::DownloadList;
-use haul_transfer::manifest::{Manifest, ManifestRow, PreviousRuns};
-use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
+use haul_transfer::manifest::ManifestRow;
+use haul_transfer::{ConnectionCount, ErrorClass, GetOptions, TransferEvent};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -45,9 +44,6 @@ const COLLECT_PAUSE: Duration = Duration::from_millis(2);
 /// Bytes of a group of bodies.
 const BODY_GROUP_BYTES: u64 = 8 << 20;
 
-/// The suffix of the directory for large files on their way into an archive, as the command has it.
-const STAGING_SUFFIX: &str = ".haul-staging";
-
 /// The arguments of a batch.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -69,25 +65,6 @@ struct BatchArguments {
     collects: bool,
     /// Whether messages have the number of a row.
     has_numbers: bool,
-}
-
-/// The directory for large files.
-enum StagingPlace {
-    Beside(PathBuf),
-    Temporary(TempDir),
-    None,
-}
-
-impl StagingPlace {
-    /// Removes it. One beside an archive stays for the next run if it has files.
-    fn remove(self) {
-        // What cannot be removed takes a little space.
-        let _ = match self {
-            Self::Beside(path) => std::fs::remove_dir(path),
-            Self::Temporary(directory) => directory.close(),
-            Self::None => Ok(()),
-        };
-    }
 }
 
 /// A running batch.
@@ -141,7 +118,7 @@ impl Engine {
             (true, false) => BodyPlace::Rows(Arc::default()),
         };
         // A manifest of earlier runs and the archive are read for as long as they are large.
-        let (manifest, output, staging) = py.detach(|| arguments.open_outputs(&bodies))?;
+        let outputs = py.detach(|| arguments.open_outputs(&bodies))?;
         let queue = match arguments.hands_bodies_over() {
             true => BODY_QUEUE,
             false => RESULT_QUEUE,
@@ -151,15 +128,15 @@ impl Engine {
             client: engine.http.clone(),
             get_options: arguments.get_options(&engine)?,
             options: arguments.batch_options(&engine)?,
-            manifest,
-            output,
+            manifest: outputs.manifest,
+            output: outputs.output,
             events: sender,
             host_memory: Some(engine.host_memory.clone()),
         };
         let (running, stopping) = (engine.begin_job(), stop.clone());
         let task = runtime.spawn(async move {
             let summary = batch.run(entries, stopping).await;
-            staging.remove();
+            drop(outputs.staging);
             drop(running);
             summary
         });
@@ -211,19 +188,18 @@ impl BatchArguments {
             let error = HaulError::usage("checksum: it has a digest, but there are several files");
             return Err(error.with_hint("a row can have its own, under the key sha256 or checksum"));
         }
-        let defaults = JobDispatcherOptions::default();
-        let files = open_file_limit();
-        let group = CommitGroupOptions::default();
+        let connections = engine
+            .settings
+            .connections_per_host
+            .map_or(ConnectionCount::Auto { max: 0 }, |count| {
+                ConnectionCount::Fixed(count.into())
+            });
+        let group = CommitGroupOptions::for_open_files();
         Ok(BatchOptions {
             directory: self.directory.clone().unwrap_or_default(),
             dispatch: JobDispatcherOptions {
-                per_host: match engine.settings.connections_per_host {
-                    Some(count) => HostRequestLimit::Fixed(count.into()),
-                    None => defaults.per_host,
-                },
                 rate_per_host: engine.rate_per_host,
-                request_slots: defaults.request_slots.min((files / 4).max(1)),
-                ..defaults
+                ..dispatcher_options(None, None, connections)
             },
             checksums,
             layout: match self.layout.as_str() {
@@ -239,66 +215,39 @@ impl BatchArguments {
                     max_bytes: BODY_GROUP_BYTES,
                     ..group
                 },
-                false => CommitGroupOptions {
-                    max_files: (files / 8).clamp(4, group.max_files),
-                    ..group
-                },
+                false => group,
             },
             ..BatchOptions::default()
         })
     }
 
     /// Opens what is written, before anything is requested.
-    #[expect(
-        clippy::type_complexity,
-        reason = "the parts of a batch, made together"
-    )]
-    fn open_outputs(
-        &self,
-        bodies: &BodyPlace,
-    ) -> Result<(Option<(Manifest, PreviousRuns)>, BatchOutput, StagingPlace), HaulError> {
-        let manifest = self.manifest.as_deref().map(Manifest::open).transpose();
-        let manifest = manifest.map_err(|error| local_error("manifest", &error))?;
-        if let Some((manifest, previous)) = &manifest {
-            let fits = manifest.check_destination(previous, self.tar.is_some());
-            fits.map_err(|error| local_error("manifest", &error))?;
-        }
-        if self.directory.is_none() && self.tar.is_none() {
-            let staging = temporary_directory()?;
-            let output = BatchOutput::Memory(MemoryOutput {
-                staging_directory: staging.path().to_owned(),
-                on_body: bodies.clone().receiver(),
-            });
-            return Ok((manifest, output, StagingPlace::Temporary(staging)));
-        }
-        let Some(tar) = &self.tar else {
-            let directory = self.directory.as_deref().unwrap_or_else(|| Path::new(""));
-            create_directory(directory)?;
-            return Ok((manifest, BatchOutput::Files, StagingPlace::None));
+    fn open_outputs(&self, bodies: &BodyPlace) -> Result<BatchOutputs, HaulError> {
+        let destination = match (&self.tar, &self.directory) {
+            (Some(tar), _) => {
+                create_directory(tar.parent().unwrap_or_else(|| Path::new("")))?;
+                BatchDestination::Archive(ArchiveOptions {
+                    destination: ArchiveDestination::File(tar.clone()),
+                    shard_size: self.shard_size,
+                    wrapping: StorageWrapping::default(),
+                })
+            }
+            (None, Some(directory)) => {
+                create_directory(directory)?;
+                BatchDestination::Files
+            }
+            (None, None) => BatchDestination::Memory(bodies.clone().receiver()),
         };
-        create_directory(tar.parent().unwrap_or_else(|| Path::new("")))?;
-        let options = ArchiveOptions {
-            destination: ArchiveDestination::File(tar.clone()),
-            shard_size: self.shard_size,
-            wrapping: StorageWrapping::default(),
-        };
-        let previous = manifest.as_ref().map(|(_, previous)| previous);
-        let durable = previous.into_iter().flat_map(PreviousRuns::shard_ends);
-        let writer =
-            ShardWriter::open(options, durable).map_err(|error| local_error("tar", &error))?;
-        let mut staging = tar.as_os_str().to_owned();
-        staging.push(STAGING_SUFFIX);
-        let staging = PathBuf::from(staging);
-        create_directory(&staging)?;
-        let archive = BatchArchive {
-            writer,
-            staging_directory: staging.clone(),
-        };
-        Ok((
-            manifest,
-            BatchOutput::Archive(archive),
-            StagingPlace::Beside(staging),
-        ))
+        let opened = BatchOutputs::open(self.manifest.as_deref(), destination);
+        opened.map_err(|error| {
+            let argument = match error {
+                BatchOutputError::Manifest(_) => "manifest: ",
+                BatchOutputError::Archive(_) => "tar: ",
+                BatchOutputError::Staging(_) => "",
+            };
+            let text = format!("{argument}{}", chain_text(&error));
+            HaulError::of_class(ErrorClass::LocalIo, text)
+        })
     }
 }
 
@@ -311,31 +260,12 @@ fn open_list(path: &Path) -> Result<ListEntries, HaulError> {
     Ok(Box::new(list.flatten()))
 }
 
-fn local_error(argument: &str, error: &(dyn std::error::Error + 'static)) -> HaulError {
-    let text = format!("{argument}: {}", chain_text(error));
-    HaulError::of_class(ErrorClass::LocalIo, text)
-}
-
-fn temporary_directory() -> Result<TempDir, HaulError> {
-    tempfile::tempdir()
-        .map_err(|error| HaulError::local("cannot create a directory for large files", &error))
-}
-
 fn create_directory(directory: &Path) -> Result<(), HaulError> {
     if directory.as_os_str().is_empty() {
         return Ok(());
     }
     std::fs::create_dir_all(directory).map_err(|error| {
         HaulError::local(&format!("cannot create {}", directory.display()), &error)
-    })
-}
-
-/// Files that may be open.
-fn open_file_limit() -> usize {
-    use rustix::process::{Resource, getrlimit};
-    let limit = getrlimit(Resource::Nofile).current;
-    limit.map_or(usize::MAX, |limit| {
-        usize::try_from(limit).unwrap_or(usize::MAX)
     })
 }
 

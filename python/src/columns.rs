@@ -1,29 +1,48 @@
 //! Results as columns, for Arrow.
 
-use haul_transfer::manifest::{JobRowState, ManifestRow};
+use haul_transfer::manifest::{
+    COLUMNS, ColumnScope, ColumnType, ColumnValue, JobRowState, ManifestColumn, ManifestRow,
+};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyDict;
 
 use crate::bodies::{SharedBodyColumn, row_index};
 use crate::column_buffer::ColumnBuffer;
 use crate::remedies::remedies_hint;
+use crate::result_row::{python_name, python_value};
+
+/// The columns of tables.
+fn table_columns() -> impl Iterator<Item = &'static ManifestColumn> {
+    COLUMNS
+        .iter()
+        .filter(|column| column.scope == ColumnScope::Table)
+}
+
+/// The columns of tables, with Arrow's names of their types, which are those that Spark has, too.
+pub(crate) fn column_types() -> Vec<(&'static str, &'static str)> {
+    let arrow_type = |column: &ManifestColumn| match column.column_type {
+        ColumnType::Int32 | ColumnType::OptionalInt32 => "int32",
+        ColumnType::Int64 | ColumnType::OptionalInt64 => "int64",
+        ColumnType::Text | ColumnType::Texts => "string",
+    };
+    table_columns()
+        .map(|column| (python_name(column), arrow_type(column)))
+        .collect()
+}
+
+/// The columns of this many rows without results.
+#[pyfunction]
+pub(crate) fn empty_columns(py: Python<'_>, count: usize) -> PyResult<Bound<'_, PyDict>> {
+    ResultColumns::new(SharedBodyColumn::default()).into_dict(py, count)
+}
 
 /// Results that were collected, each at the place of its row. Whatever can be done as they come is: at the end one thread works alone.
 #[derive(Default)]
 pub(crate) struct ResultColumns {
-    /// None where no result came.
-    states: Vec<Option<JobRowState>>,
-    paths: Vec<Option<String>>,
-    statuses: Vec<Option<u16>>,
-    bytes: Vec<u64>,
-    checksums: Vec<Option<String>>,
-    attempts: Vec<u32>,
-    /// Milliseconds.
-    times: Vec<u64>,
-    error_classes: Vec<Option<&'static str>>,
-    error_texts: Vec<Option<String>>,
-    shards: Vec<Option<String>>,
-    offsets: Vec<Option<u64>>,
+    /// Whether a result came.
+    has_result: Vec<bool>,
+    /// The values of each of [`table_columns`].
+    columns: Vec<Vec<ColumnValue<'static>>>,
     /// The first row that failed, and its place.
     first_failure: Option<(usize, Box<ManifestRow>)>,
     bodies: SharedBodyColumn,
@@ -33,6 +52,7 @@ impl ResultColumns {
     /// Columns without results. The batch puts its bodies into this one.
     pub(crate) fn new(bodies: SharedBodyColumn) -> Self {
         Self {
+            columns: table_columns().map(|_| Vec::new()).collect(),
             bodies,
             ..Self::default()
         }
@@ -43,32 +63,23 @@ impl ResultColumns {
         rows.into_iter().for_each(|row| self.add(row));
     }
 
-    fn add(&mut self, row: ManifestRow) {
+    fn add(&mut self, mut row: ManifestRow) {
         let Some(index) = row.line.and_then(row_index) else {
             return;
         };
-        if self.states.len() <= index {
+        if self.has_result.len() <= index {
             self.resize((index + 1).next_power_of_two());
         }
-        self.states[index] = Some(row.state);
-        self.statuses[index] = row.status;
-        self.bytes[index] = row.bytes;
-        let checksum = row.checksums.first();
-        self.checksums[index] = checksum.map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
-        self.attempts[index] = row.attempts;
-        self.times[index] = row.timings.total;
-        (self.shards[index], self.offsets[index]) = match &row.shard {
-            Some(location) => (Some(location.shard.clone()), Some(location.offset)),
-            None => (None, None),
-        };
-        let error = row.error.as_ref();
-        self.error_classes[index] = error.map(|error| error.class.name());
-        self.error_texts[index] = error.map(|error| error.text.as_str().into());
-        if error.is_none() {
-            self.paths[index] = row.path;
+        if row.error.is_some() {
+            row.path = None;
+        }
+        self.has_result[index] = true;
+        for (column, values) in table_columns().zip(&mut self.columns) {
+            values[index] = (column.get)(&row).into_owned();
+        }
+        if row.error.is_none() {
             return;
         }
-        self.paths[index] = None;
         // The bodies after it need not wait any more.
         self.bodies.lock().add(index, None);
         let first = self.first_failure.as_ref().map(|(first, _)| *first);
@@ -77,18 +88,13 @@ impl ResultColumns {
         }
     }
 
+    /// Rows without a result are failures without an error.
     fn resize(&mut self, count: usize) {
-        self.states.resize(count, None);
-        self.paths.resize(count, None);
-        self.statuses.resize(count, None);
-        self.bytes.resize(count, 0);
-        self.checksums.resize(count, None);
-        self.attempts.resize(count, 0);
-        self.times.resize(count, 0);
-        self.error_classes.resize(count, None);
-        self.error_texts.resize(count, None);
-        self.shards.resize(count, None);
-        self.offsets.resize(count, None);
+        let unknown = ManifestRow::new(None, String::new(), JobRowState::Failed);
+        self.has_result.resize(count, false);
+        for (column, values) in table_columns().zip(&mut self.columns) {
+            values.resize_with(count, || (column.get)(&unknown).into_owned());
+        }
     }
 
     /// The columns of so many rows, as lists, or as buffers of numbers. Those without a result are empty.
@@ -97,33 +103,10 @@ impl ResultColumns {
         let dict = PyDict::new(py);
         // The lock is for the batch's thread, which may still run.
         let bodies = std::mem::take(&mut *self.bodies.lock());
-        bodies.set_in(&dict, self.states.iter().map(Option::is_some))?;
-        let names = [JobRowState::Done, JobRowState::Failed, JobRowState::Skipped]
-            .map(|state| (state, PyString::new(py, state.name())));
-        let name = |state: &Option<JobRowState>| {
-            let state = state.unwrap_or(JobRowState::Failed);
-            names
-                .iter()
-                .find(|(named, _)| *named == state)
-                .map(|(_, name)| name)
-        };
-        dict.set_item("state", self.states.iter().map(name).collect::<Vec<_>>())?;
-        dict.set_item("path", &self.paths)?;
-        dict.set_item("status", &self.statuses)?;
-        let bytes = self.bytes.iter().flat_map(|bytes| bytes.to_ne_bytes());
-        dict.set_item("bytes", ColumnBuffer::new(bytes.collect()))?;
-        dict.set_item("checksum", &self.checksums)?;
-        let attempts = self
-            .attempts
-            .iter()
-            .flat_map(|attempts| attempts.to_ne_bytes());
-        dict.set_item("attempts", ColumnBuffer::new(attempts.collect()))?;
-        let times = self.times.iter().flat_map(|time| time.to_ne_bytes());
-        dict.set_item("ms", ColumnBuffer::new(times.collect()))?;
-        dict.set_item("error_class", &self.error_classes)?;
-        dict.set_item("error", &self.error_texts)?;
-        dict.set_item("shard", &self.shards)?;
-        dict.set_item("offset", &self.offsets)?;
+        bodies.set_in(&dict, self.has_result.iter().copied())?;
+        for (column, values) in table_columns().zip(&self.columns) {
+            dict.set_item(python_name(column), python_column(py, column, values)?)?;
+        }
         dict.set_item("first_error", self.first_error())?;
         Ok(dict)
     }
@@ -156,4 +139,31 @@ impl ResultColumns {
             error.is_transient,
         ))
     }
+}
+
+/// A list, or a buffer where each row has a number.
+fn python_column<'py>(
+    py: Python<'py>,
+    column: &ManifestColumn,
+    values: &[ColumnValue<'static>],
+) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = match column.column_type {
+        ColumnType::Int32 => number_bytes(values, u32::to_ne_bytes),
+        ColumnType::Int64 => number_bytes(values, u64::to_ne_bytes),
+        _ => {
+            let values = values.iter().map(|value| python_value(py, value));
+            return values.collect::<PyResult<Vec<_>>>()?.into_pyobject(py);
+        }
+    };
+    Ok(Bound::new(py, ColumnBuffer::new(bytes))?.into_any())
+}
+
+fn number_bytes<N: TryFrom<u64> + Default, const SIZE: usize>(
+    values: &[ColumnValue<'_>],
+    bytes: fn(N) -> [u8; SIZE],
+) -> Vec<u8> {
+    let numbers = values
+        .iter()
+        .map(|value| value.number().unwrap_or_default());
+    numbers.flat_map(bytes).collect()
 }

@@ -1,4 +1,8 @@
 //! `get` and `put`: one file, by the engines of the command.
+#![expect(
+    clippy::too_many_arguments,
+    reason = "PyO3 makes constructors of all fields"
+)]
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -45,16 +49,10 @@ impl DownloadArguments {
         }
         let mirrors = self.mirrors.iter().map(|mirror| parse_url(mirror));
         Ok(DownloadJob {
-            id,
-            url,
-            output,
             checksums: parse_all::<Checksum>("checksum", &self.checksum)?,
             mirrors: mirrors.collect::<Result<_, _>>()?,
-            credential_urls: None,
-            piece_digests: None,
-            expected_size: None,
-            replaces_file: false,
             headers,
+            ..DownloadJob::new(id, url, output)
         })
     }
 }
@@ -81,8 +79,8 @@ struct PutArguments {
     part_size: Option<u64>,
 }
 
-/// A file that was downloaded.
-#[pyclass(frozen, get_all, name = "File", module = "haul")]
+/// A file that was downloaded. Its constructor is for pickle.
+#[pyclass(frozen, get_all, new = "from_fields", name = "File", module = "haul")]
 pub(crate) struct FileResult {
     path: PathBuf,
     url: String,
@@ -98,35 +96,6 @@ pub(crate) struct FileResult {
 
 #[pymethods]
 impl FileResult {
-    #[new]
-    #[pyo3(signature = (*, path, url, bytes, fetched, resumed, seconds, connections, retries, etag, checksums))]
-    #[expect(clippy::too_many_arguments, reason = "its fields, for pickle")]
-    fn new(
-        path: PathBuf,
-        url: String,
-        bytes: u64,
-        fetched: u64,
-        resumed: u64,
-        seconds: f64,
-        connections: usize,
-        retries: u32,
-        etag: Option<String>,
-        checksums: Vec<(String, String)>,
-    ) -> Self {
-        Self {
-            path,
-            url,
-            bytes,
-            fetched,
-            resumed,
-            seconds,
-            connections,
-            retries,
-            etag,
-            checksums,
-        }
-    }
-
     fn __getnewargs_ex__<'py>(slf: &Bound<'py, Self>) -> PyResult<NewArguments<'py>> {
         new_arguments(
             slf,
@@ -154,8 +123,8 @@ impl FileResult {
     }
 }
 
-/// A file that was uploaded.
-#[pyclass(frozen, get_all, name = "Upload", module = "haul")]
+/// A file that was uploaded. Its constructor is for pickle.
+#[pyclass(frozen, get_all, new = "from_fields", name = "Upload", module = "haul")]
 pub(crate) struct UploadResult {
     url: String,
     bytes: u64,
@@ -168,28 +137,6 @@ pub(crate) struct UploadResult {
 
 #[pymethods]
 impl UploadResult {
-    #[new]
-    #[pyo3(signature = (*, url, bytes, resumed, seconds, etag, version_id, parts))]
-    fn new(
-        url: String,
-        bytes: u64,
-        resumed: u64,
-        seconds: f64,
-        etag: String,
-        version_id: Option<String>,
-        parts: u32,
-    ) -> Self {
-        Self {
-            url,
-            bytes,
-            resumed,
-            seconds,
-            etag,
-            version_id,
-            parts,
-        }
-    }
-
     fn __getnewargs_ex__<'py>(slf: &Bound<'py, Self>) -> PyResult<NewArguments<'py>> {
         let names = [
             "url",
@@ -302,28 +249,42 @@ fn upload_target(
     arguments: &PutArguments,
     headers: &mut HeaderMap,
 ) -> Result<UploadTarget, HaulError> {
-    let is_store = arguments.url.starts_with("s3://");
-    if is_store && !headers.contains_key(CONTENT_TYPE) {
+    let target = upload_address(&arguments.url, arguments.auth.as_ref(), headers)?;
+    if matches!(target, UploadTarget::Object(_)) && !headers.contains_key(CONTENT_TYPE) {
         let unknown = http::HeaderValue::from_static("application/octet-stream");
         headers.insert(CONTENT_TYPE, unknown);
     }
-    let target = match is_store {
-        true if arguments.auth.is_some() => return Err(no_auth_for_stores()),
-        true => UploadTarget::Object(argument("url", arguments.url.parse::<S3Address>())?),
-        false => {
-            let mut url = parse_url(&arguments.url)?;
-            if let Some(auth) = &arguments.auth {
-                auth.apply(&mut url, headers)?;
-            }
-            UploadTarget::Url(url)
-        }
-    };
     if !target.is_prefix() {
         return Ok(target);
     }
     let name = arguments.path.file_name();
     let name = name.ok_or_else(|| HaulError::usage("path: it has no name for the upload"))?;
     argument("path", target.below(Path::new(name)))
+}
+
+/// Where an upload goes: an object, or a URL with its login.
+///
+/// # Errors
+/// The text is no such address, or a store is to have a login.
+pub(crate) fn upload_address(
+    url: &str,
+    auth: Option<&AuthArgument>,
+    headers: &mut HeaderMap,
+) -> Result<UploadTarget, HaulError> {
+    if url.starts_with("s3://") {
+        return match auth {
+            Some(_) => Err(no_auth_for_stores()),
+            None => Ok(UploadTarget::Object(argument(
+                "url",
+                url.parse::<S3Address>(),
+            )?)),
+        };
+    }
+    let mut url = parse_url(url)?;
+    if let Some(auth) = auth {
+        auth.apply(&mut url, headers)?;
+    }
+    Ok(UploadTarget::Url(url))
 }
 
 fn file_maker(outcome: DownloadOutcome) -> ResultMaker {

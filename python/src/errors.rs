@@ -5,8 +5,9 @@ use std::fmt;
 
 use haul_net::redacted_url;
 use haul_plan::is_busy_status;
+use haul_transfer::bucket::{BucketError, DeletionFailure};
 use haul_transfer::put::PutError;
-use haul_transfer::{ErrorClass, GetError};
+use haul_transfer::{ErrorClass, GetError, InputError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -114,6 +115,60 @@ impl HaulError {
             url: Some(target),
             hint: remedies_hint(&error.remedies()),
             is_retryable,
+        }
+    }
+}
+
+impl HaulError {
+    /// A request about a bucket that failed.
+    pub(crate) fn of_bucket(error: &BucketError, url: Option<String>) -> Self {
+        let BucketError::Store(store) = error else {
+            return Self::of_class(error.class(), error.to_string());
+        };
+        let status = store.status().map(|status| status.as_u16());
+        let class = error.class();
+        Self {
+            kind: status.map_or_else(|| class.name().to_owned(), |status| status.to_string()),
+            status,
+            url,
+            hint: remedies_hint(&store.remedies()),
+            is_retryable: store.is_transient(),
+            ..Self::of_class(class, chain_text(error))
+        }
+    }
+
+    /// Something that was named or found, and is not transferred.
+    pub(crate) fn of_input(error: &InputError) -> Self {
+        let text = chain_text(error);
+        if let Some(store) = error.store_error() {
+            return Self {
+                text,
+                ..Self::of_bucket(store, None)
+            };
+        }
+        let hint = match error {
+            InputError::TargetTaken { .. } => Some("upload it to another prefix"),
+            InputError::CopyTargetTaken { .. } => Some("copy it to another prefix"),
+            error if error.is_folder_link() => Some("follow_links=True follows such links"),
+            _ => None,
+        };
+        Self {
+            hint: hint.map(str::to_owned),
+            ..Self::of_class(error.class(), text)
+        }
+    }
+
+    /// A file or an object that was not deleted.
+    pub(crate) fn of_deletion(failure: &DeletionFailure, target: String) -> Self {
+        match failure {
+            DeletionFailure::Object { failure: cause, .. } => Self {
+                kind: cause.code.clone(),
+                url: Some(target),
+                ..Self::of_class(ErrorClass::Network, failure.to_string())
+            },
+            DeletionFailure::File { .. } => {
+                Self::of_class(ErrorClass::LocalIo, failure.to_string())
+            }
         }
     }
 }

@@ -50,6 +50,12 @@ impl TransferProgress {
         let length = length.map_or(0, |length| length.saturating_add(1));
         self.length.store(length, Ordering::Relaxed);
     }
+
+    /// Bytes that are there, and the length if it is known.
+    pub(crate) fn get(&self) -> (u64, Option<u64>) {
+        let length = self.length.load(Ordering::Relaxed);
+        (self.done.load(Ordering::Relaxed), length.checked_sub(1))
+    }
 }
 
 /// A running call.
@@ -172,11 +178,7 @@ impl CallHandle {
 
     /// Bytes that are there, and the length if it is known.
     fn progress(&self) -> (u64, Option<u64>) {
-        let length = self.progress.length.load(Ordering::Relaxed);
-        (
-            self.progress.done.load(Ordering::Relaxed),
-            length.checked_sub(1),
-        )
+        self.progress.get()
     }
 }
 

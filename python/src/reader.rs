@@ -255,7 +255,7 @@ impl Engine {
             stop.clone(),
         );
         self.start_read(url, stop, asking, |metadata| {
-            let etag = metadata.version.etag.map(|tag| tag.to_string());
+            let etag = metadata.version.etag_text();
             let found = (metadata.size, etag, metadata.version.last_modified);
             Box::new(move |py| Ok(found.into_pyobject(py)?.unbind().into_any()))
         })

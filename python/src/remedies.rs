@@ -28,7 +28,7 @@ fn words(remedy: &Remedy) -> Option<Cow<'_, str>> {
         Remedy::LogInToProxy => {
             "give the proxy's credentials in proxy=\"http://user:password@host:port\""
         }
-        Remedy::ChangeProxy => "use another with proxy=URL, or none with proxy=\"\"",
+        Remedy::ChangeProxy => "use another proxy with proxy=URL, or none with proxy=\"\"",
         Remedy::BypassProxy => "proxy=\"\" bypasses the proxy",
         Remedy::UseProxy => "is a proxy needed (proxy=URL)?",
         Remedy::TrustAuthority(TlsEndpoint::Target) => {
@@ -40,10 +40,19 @@ fn words(remedy: &Remedy) -> Option<Cow<'_, str>> {
         Remedy::NameTrustedCertificates(_) => {
             "name the trusted certificates with SSL_CERT_FILE or verify=FILE"
         }
+        Remedy::GiveClientCertificate(TlsEndpoint::Target) => {
+            "give a client certificate with cert=(FILE, KEY)"
+        }
+        Remedy::SetAddress => "or set its address with resolve={\"HOST:PORT\": ADDRESS}",
+        Remedy::AllowBothFamilies { .. } => "leave out ip_version",
+        Remedy::UseHttp1 => "use http_version=\"1.1\"",
+        Remedy::AllowDowngrade => "allow_downgrade=True follows this redirect",
+        Remedy::FollowMoreRedirects => "max_redirects=N follows more",
+        Remedy::ListObjects => "list shows what there is",
         Remedy::UseSeveralConnections => "connections=N uses several all the same",
         Remedy::AllowOpenFiles => "too many open files: raise the limit with ulimit -n N",
         Remedy::IgnoreRobotsTag => "robots_tag=\"ignore\" downloads it all the same",
-        Remedy::Replace => "overwrite=True replaces it",
+        Remedy::Replace => "overwrite=True replaces the file",
         Remedy::Rename => "or choose another path",
         Remedy::WriteToFile => "get writes to a file",
         Remedy::WriteElsewhere => "choose a path or dir that you may write to",
@@ -61,7 +70,9 @@ fn words(remedy: &Remedy) -> Option<Cow<'_, str>> {
 
 fn time_limit_words(limit: TransferTimeLimit) -> Option<&'static str> {
     Some(match limit {
-        TransferTimeLimit::Connect => return None,
+        TransferTimeLimit::Connect => {
+            "Client(connect_timeout=SECONDS) waits longer for a connection"
+        }
         TransferTimeLimit::Response => {
             "Client(response_timeout=SECONDS) waits longer for the start of a response"
         }

@@ -1,11 +1,15 @@
 //! The settings of a `haul.Client`, from the keyword arguments that Python has already completed.
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_net::{ClientConfig, Login, Proxy, ProxyRules, Secret, TlsOptions, UrlError};
-use haul_plan::{DownloadLimits, MinRate, RetryOptions};
+use haul_net::{
+    AddressFamily, ClientCertificate, ClientConfig, HttpVersionChoice, Login, NoProxy,
+    PinnedAddress, Proxy, ProxyRules, Secret, TlsOptions, UrlError,
+};
+use haul_plan::{DownloadLimits, MinRate, RedirectOptions, RetryOptions};
 use haul_s3::S3Config;
 use haul_transfer::ConnectionCount;
 use haul_transfer::list::{BadLineProblem, parse_list_url};
@@ -27,14 +31,24 @@ pub(crate) struct ClientSettings {
     pub(crate) rate_per_host: Option<f64>,
     limit: Option<u64>,
     proxy: Option<String>,
+    no_proxy: Option<String>,
+    /// Names with a port, and their addresses.
+    resolve: Vec<(String, u16, Vec<IpAddr>)>,
+    ip_version: Option<u8>,
+    http_version: Option<String>,
+    max_redirects: Option<usize>,
+    allow_downgrade: bool,
     retries: Option<u32>,
     max_wait: Option<f64>,
     /// Bytes a second, 0 for no limit, and seconds.
     min_rate: Option<(u64, Option<f64>)>,
     max_time: Option<f64>,
     timeout: Option<f64>,
+    connect_timeout: Option<f64>,
     response_timeout: Option<f64>,
     verify: VerifySetting,
+    /// The files of a certificate and of its key, which may be one.
+    cert: Option<(PathBuf, PathBuf)>,
     headers: Vec<(String, String)>,
     pub(crate) s3: Option<S3Arguments>,
 }
@@ -122,8 +136,20 @@ impl ClientSettings {
             headers: parse_headers(&self.headers)?,
             max_idle_per_host: MAX_IDLE_PER_HOST,
             max_idle: 2 * MAX_IDLE_PER_HOST,
+            http_version: match self.http_version.as_deref() {
+                Some("1.1") => HttpVersionChoice::Http1,
+                Some(_) => HttpVersionChoice::Http2,
+                None => HttpVersionChoice::Auto,
+            },
+            redirects: self.redirects(),
             ..ClientConfig::default()
         };
+        config.connector.address_family = match self.ip_version {
+            Some(4) => AddressFamily::V4,
+            Some(_) => AddressFamily::V6,
+            None => AddressFamily::Any,
+        };
+        config.connector.pinned_addresses = self.pinned_addresses();
         config.connector.rate_limit = self.limit;
         if let Some(timeout) = seconds("timeout", self.timeout)? {
             config.connector.connect_timeout = timeout;
@@ -133,12 +159,33 @@ impl ClientSettings {
         if let Some(timeout) = seconds("response_timeout", self.response_timeout)? {
             config.response_timeout = timeout;
         }
+        if let Some(timeout) = seconds("connect_timeout", self.connect_timeout)? {
+            config.connector.connect_timeout = timeout;
+        }
         Ok(config)
+    }
+
+    fn redirects(&self) -> RedirectOptions {
+        let defaults = RedirectOptions::default();
+        RedirectOptions {
+            max_redirects: self.max_redirects.unwrap_or(defaults.max_redirects),
+            allow_downgrade: self.allow_downgrade,
+        }
+    }
+
+    fn pinned_addresses(&self) -> Vec<PinnedAddress> {
+        let pinned = self.resolve.iter().cloned();
+        let pinned = pinned.map(|(host, port, addresses)| PinnedAddress {
+            host,
+            port,
+            addresses,
+        });
+        pinned.collect()
     }
 
     fn proxy_rules(&self) -> Result<ProxyRules, HaulError> {
         let environment = ProxyRules::from_environment(|name| std::env::var(name).ok());
-        Ok(match self.proxy.as_deref() {
+        let rules = match self.proxy.as_deref() {
             None => environment,
             Some("") => ProxyRules::default(),
             Some(proxy) => ProxyRules {
@@ -146,21 +193,37 @@ impl ClientSettings {
                 no_proxy_variable: environment.no_proxy_variable,
                 ..ProxyRules::all(argument("proxy", proxy.parse::<Proxy>())?)
             },
-        })
+        };
+        let Some(hosts) = &self.no_proxy else {
+            return Ok(rules);
+        };
+        let no_proxy = NoProxy::parse(hosts);
+        match no_proxy.errors().first() {
+            Some(error) => Err(HaulError::argument("no_proxy", error)),
+            None => Ok(ProxyRules {
+                no_proxy,
+                no_proxy_variable: None,
+                ..rules
+            }),
+        }
     }
 
     fn tls_options(&self) -> Result<TlsOptions, HaulError> {
-        Ok(match &self.verify {
-            VerifySetting::IsOn(is_on) => TlsOptions {
-                insecure: !is_on,
-                ..TlsOptions::default()
-            },
-            VerifySetting::Authorities(path) => TlsOptions {
-                cacert: Some(std::fs::read(path).map_err(|error| {
-                    HaulError::local(&format!("verify: cannot read {}", path.display()), &error)
-                })?),
-                ..TlsOptions::default()
-            },
+        let (cacert, insecure) = match &self.verify {
+            VerifySetting::IsOn(is_on) => (None, !is_on),
+            VerifySetting::Authorities(path) => (Some(read("verify", path)?), false),
+        };
+        let client_certificate = self.cert.as_ref().map(|(certificates, key)| {
+            Ok::<_, HaulError>(ClientCertificate {
+                certificates: read("cert", certificates)?,
+                key: read("cert", key)?,
+            })
+        });
+        Ok(TlsOptions {
+            cacert,
+            insecure,
+            client_certificate: client_certificate.transpose()?,
+            ..TlsOptions::default()
         })
     }
 
@@ -199,6 +262,14 @@ impl ClientSettings {
             ..S3Config::default()
         })
     }
+}
+
+/// The content of a file that an argument names.
+fn read(name: &str, path: &Path) -> Result<Vec<u8>, HaulError> {
+    let content = std::fs::read(path);
+    content.map_err(|error| {
+        HaulError::local(&format!("{name}: cannot read {}", path.display()), &error)
+    })
 }
 
 /// A parsed argument.

@@ -13,7 +13,7 @@ import subprocess
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from urllib.parse import parse_qs, urlsplit
@@ -69,6 +69,9 @@ class Origin:
         self.lock = threading.Lock()
         #: Bytes a second of each response; None for all at once.
         self.rate: int | None = None
+        #: How many PUTs came, and what they wait for before the answer.
+        self.puts = 0
+        self.put_gate: threading.Event | None = None
         self.server = _Server(("127.0.0.1", 0), _Handler)
         self.server.origin = self
         self.port = self.server.server_address[1]
@@ -142,7 +145,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         origin = self.server.origin
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         with origin.lock:
+            origin.puts += 1
             origin.answers[self.path.lstrip("/")] = Answer(body=body)
+        if origin.put_gate is not None:
+            origin.put_gate.wait(30)
         self._send(201, b"", {})
 
     def do_OPTIONS(self) -> None:
@@ -204,6 +210,20 @@ class Store:
         return {"endpoint_url": self.endpoint, "region": "us-east-1", "access_key": "key", "secret_key": "secretsecret"}
 
 
+def fill(store: Store, keys: Iterable[str]) -> None:
+    """Puts objects into the bucket, each with its key as content."""
+    for key in keys:
+        path = store.folder / "bucket" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(key.encode())
+
+
+def keys(store: Store) -> list[str]:
+    """The keys of the bucket's objects."""
+    root = store.folder / "bucket"
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
 @pytest.fixture
 def store(tmp_path: pathlib.Path) -> Iterator[Store]:
     """A store of `haul serve --s3`, by the binary that the wheel brings."""
@@ -222,6 +242,12 @@ def store(tmp_path: pathlib.Path) -> Iterator[Store]:
             yield Store(folder, f"http://127.0.0.1:{port}")
         finally:
             process.terminate()
+
+
+@pytest.fixture
+def store_client(store: Store) -> haul.Client:
+    """A client of the store."""
+    return haul.Client(retries=1, timeout=10, s3=store.settings())
 
 
 def _accepts(port: int) -> bool:

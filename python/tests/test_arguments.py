@@ -145,3 +145,34 @@ def test_header_values(origin: Origin, client: haul.Client) -> None:
         with pytest.raises(haul.UsageError, match="^headers: must be") as caught:
             client.bytes(origin.url("a"), headers=wrong)  # type: ignore[arg-type]
         assert "secret" not in str(caught.value)
+
+
+def test_settings_of_connections(origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    pinned = {f"files.test:{origin.port}": ["127.0.0.1"]}
+    client = haul.Client(no_proxy=["files.test"], resolve=pinned, ip_version=4, http_version="1.1", connect_timeout=5, retries=0)
+    url = f"http://files.test:{origin.port}/a?size=10"
+    assert len(client.bytes(url)) == 10
+    origin.answers["moved"] = Answer(302, headers={"Location": url})
+    once = haul.Client(no_proxy="*", resolve=pinned, max_redirects=0, retries=0)
+    with pytest.raises(haul.NetworkError, match="max_redirects=N follows more"):
+        once.bytes(origin.url("moved"))
+
+
+def test_settings_of_connections_are_checked(tmp_path: pathlib.Path) -> None:
+    for arguments, words in (
+        ({"ip_version": 5}, "ip_version: must be 4 or 6, not 5"),
+        ({"http_version": 2}, "http_version: must be '1.1' or '2', not 2"),
+        ({"resolve": {"example.com": "192.0.2.1"}}, "resolve: 'example.com': "),
+        ({"resolve": {"example.com:443": "there"}}, "resolve: 'example.com:443': 'there' is not"),
+        ({"resolve": "example.com:443:192.0.2.1"}, "resolve: must be a dict, not str"),
+        ({"no_proxy": ["10.0.0.0/99"]}, "no_proxy: "),
+        ({"connect_timeout": 0}, "connect_timeout: must be a number of seconds above 0"),
+        ({"max_redirects": -1}, "max_redirects: must be a whole number from 0 on"),
+        ({"cert": (tmp_path,)}, "cert: must be a path, or (certificate, key)"),
+    ):
+        with pytest.raises(haul.UsageError) as caught:
+            haul.Client(**arguments)  # type: ignore[arg-type]
+        assert str(caught.value).startswith(words)
+    with pytest.raises(haul.LocalIOError, match="cert: cannot read"):
+        haul.Client(cert=tmp_path / "none.pem")

@@ -3,7 +3,6 @@
 mod args;
 mod commands;
 mod exit;
-mod job_sources;
 mod message;
 mod open_file_limit;
 mod output;

@@ -21,12 +21,6 @@ pub(crate) fn raise_open_file_limit() {
     );
 }
 
-/// The limit, if there is one.
-pub(crate) fn open_file_limit() -> Option<u64> {
-    use rustix::process::{Resource, getrlimit};
-    getrlimit(Resource::Nofile).current
-}
-
 /// Checks that a runtime gets the descriptors it needs: it panics without them.
 ///
 /// # Errors

@@ -263,18 +263,7 @@ mod tests {
             error: haul_transfer::LocalError::AlreadyExists,
             resumable: false,
         };
-        let job = DownloadJob {
-            id: 0,
-            url: outcome().url,
-            output: JobOutput::Stdout,
-            checksums: Vec::new(),
-            mirrors: Vec::new(),
-            piece_digests: None,
-            credential_urls: None,
-            expected_size: None,
-            replaces_file: false,
-            headers: Default::default(),
-        };
+        let job = DownloadJob::new(0, outcome().url, JobOutput::Stdout);
         insta::assert_snapshot!(
             serde_json::to_string_pretty(&failure_object(&job, &exists)).unwrap()
         );

@@ -51,10 +51,10 @@ pub(crate) fn print_traces(command: &CliCommand) {
 fn default_filter(command: &CliCommand) -> Option<&'static str> {
     match command {
         // World-readable files are reported as other warnings are.
-        CliCommand::Serve(serve) if !serve.running.quiet => {
-            Some("haul_serve=warn,haul_service=warn,haul_serve::access::auth_files=off")
-        }
-        CliCommand::Serve(_) => Some("haul_serve=error,haul_service=error"),
+        CliCommand::Serve(serve) if !serve.running.quiet => Some(
+            "haul_serve=warn,haul_s3server=warn,haul_service=warn,haul_serve::access::auth_files=off",
+        ),
+        CliCommand::Serve(_) => Some("haul_serve=error,haul_s3server=error,haul_service=error"),
         CliCommand::Tunnel(tunnel) if !tunnel.quiet => Some("haul_tunnel=warn,haul_service=warn"),
         CliCommand::Tunnel(_) => Some("haul_tunnel=error,haul_service=error"),
         _ if is_quiet(command) => None,

@@ -6,59 +6,66 @@ use sha2::Digest as _;
 use crate::{Crc32, Crc32c, Crc64Nvme};
 
 /// One algorithm at work.
-enum Hasher {
-    Sha256(sha2::Sha256),
-    Sha512(sha2::Sha512),
-    Sha1(sha1::Sha1),
-    Md5(md5::Md5),
-    Blake3(Box<blake3::Hasher>),
-    Crc32c(Crc32c),
-    Crc32(Crc32),
-    Crc64Nvme(Crc64Nvme),
+trait Hasher: Send + Sync {
+    /// Takes the next bytes.
+    fn update(&mut self, bytes: &[u8]);
+
+    /// The digest, most significant byte first.
+    fn finish(self: Box<Self>) -> Vec<u8>;
 }
 
-impl Hasher {
-    fn new(algorithm: DigestAlgorithm) -> Self {
-        match algorithm {
-            DigestAlgorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
-            DigestAlgorithm::Sha512 => Self::Sha512(sha2::Sha512::new()),
-            DigestAlgorithm::Sha1 => Self::Sha1(sha1::Sha1::new()),
-            DigestAlgorithm::Md5 => Self::Md5(md5::Md5::new()),
-            DigestAlgorithm::Blake3 => Self::Blake3(Box::default()),
-            DigestAlgorithm::Crc32c => Self::Crc32c(Crc32c::new()),
-            DigestAlgorithm::Crc32 => Self::Crc32(Crc32::new()),
-            DigestAlgorithm::Crc64Nvme => Self::Crc64Nvme(Crc64Nvme::new()),
-        }
+/// Begins a digest.
+fn hasher(algorithm: DigestAlgorithm) -> Box<dyn Hasher> {
+    match algorithm {
+        DigestAlgorithm::Sha256 => Box::new(sha2::Sha256::new()),
+        DigestAlgorithm::Sha512 => Box::new(sha2::Sha512::new()),
+        DigestAlgorithm::Sha1 => Box::new(sha1::Sha1::new()),
+        DigestAlgorithm::Md5 => Box::new(md5::Md5::new()),
+        DigestAlgorithm::Blake3 => Box::<Blake3>::default(),
+        DigestAlgorithm::Crc32c => Box::new(Crc32c::new()),
+        DigestAlgorithm::Crc32 => Box::new(Crc32::new()),
+        DigestAlgorithm::Crc64Nvme => Box::new(Crc64Nvme::new()),
     }
+}
 
+impl<D: sha2::Digest + Send + Sync> Hasher for D {
     fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Sha256(h) => h.update(bytes),
-            Self::Sha512(h) => h.update(bytes),
-            Self::Sha1(h) => h.update(bytes),
-            Self::Md5(h) => h.update(bytes),
-            Self::Blake3(h) => {
-                h.update(bytes);
-            }
-            Self::Crc32c(h) => h.update(bytes),
-            Self::Crc32(h) => h.update(bytes),
-            Self::Crc64Nvme(h) => h.update(bytes),
-        }
+        sha2::Digest::update(self, bytes);
     }
 
-    fn finish(self) -> Vec<u8> {
-        match self {
-            Self::Sha256(h) => h.finalize().to_vec(),
-            Self::Sha512(h) => h.finalize().to_vec(),
-            Self::Sha1(h) => h.finalize().to_vec(),
-            Self::Md5(h) => h.finalize().to_vec(),
-            Self::Blake3(h) => h.finalize().as_bytes().to_vec(),
-            Self::Crc32c(h) => h.finish().to_be_bytes().to_vec(),
-            Self::Crc32(h) => h.finish().to_be_bytes().to_vec(),
-            Self::Crc64Nvme(h) => h.finish().to_be_bytes().to_vec(),
-        }
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        self.finalize().to_vec()
     }
 }
+
+#[derive(Default)]
+struct Blake3(blake3::Hasher);
+
+impl Hasher for Blake3 {
+    fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        self.0.finalize().as_bytes().to_vec()
+    }
+}
+
+macro_rules! crc_hashers {
+    ($($crc:ty),*) => {$(
+        impl Hasher for $crc {
+            fn update(&mut self, bytes: &[u8]) {
+                self.update(bytes);
+            }
+
+            fn finish(self: Box<Self>) -> Vec<u8> {
+                <$crc>::finish(&self).to_be_bytes().to_vec()
+            }
+        }
+    )*};
+}
+
+crc_hashers!(Crc32c, Crc32, Crc64Nvme);
 
 /// A finished digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +78,7 @@ pub struct ComputedDigest {
 
 /// Several digests over one pass of the bytes; by default none.
 #[derive(Default)]
-pub struct DigestSet(Vec<(DigestAlgorithm, Hasher)>);
+pub struct DigestSet(Vec<(DigestAlgorithm, Box<dyn Hasher>)>);
 
 impl std::fmt::Debug for DigestSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -84,10 +91,10 @@ impl std::fmt::Debug for DigestSet {
 impl DigestSet {
     /// Begins a digest of each algorithm, each once.
     pub fn new(algorithms: impl IntoIterator<Item = DigestAlgorithm>) -> Self {
-        let mut hashers: Vec<(DigestAlgorithm, Hasher)> = Vec::new();
+        let mut hashers: Vec<(DigestAlgorithm, Box<dyn Hasher>)> = Vec::new();
         for algorithm in algorithms {
             if hashers.iter().all(|(known, _)| *known != algorithm) {
-                hashers.push((algorithm, Hasher::new(algorithm)));
+                hashers.push((algorithm, hasher(algorithm)));
             }
         }
         Self(hashers)
@@ -115,7 +122,7 @@ impl DigestSet {
     /// The digests of all bytes taken.
     #[must_use]
     pub fn finish(self) -> Vec<ComputedDigest> {
-        let finish = |(algorithm, hasher): (DigestAlgorithm, Hasher)| ComputedDigest {
+        let finish = |(algorithm, hasher): (DigestAlgorithm, Box<dyn Hasher>)| ComputedDigest {
             algorithm,
             digest: hasher.finish(),
         };
@@ -123,33 +130,23 @@ impl DigestSet {
     }
 }
 
-/// Bytes as lower-case hexadecimal.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing into a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
-}
-
 #[cfg(test)]
 mod tests {
+    use haul_plan::hex;
+
     use super::*;
 
     #[test]
     fn each_algorithm_gives_its_published_digest_of_abc() {
-        use DigestAlgorithm::{Blake3, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512};
-        let mut hashers = DigestSet::new([
-            Sha256, Sha512, Sha1, Md5, Blake3, Crc32c, Crc32, Crc64Nvme, Sha256,
-        ]);
+        let all = DigestAlgorithm::ALL.into_iter();
+        let mut hashers = DigestSet::new(all.chain([DigestAlgorithm::Sha256]));
         hashers.update(b"a");
         hashers.update(b"bc");
-        let found: Vec<String> = hashers
-            .finish()
+        let digests = hashers.finish();
+        for computed in &digests {
+            assert_eq!(computed.digest.len(), computed.algorithm.digest_len());
+        }
+        let found: Vec<String> = digests
             .iter()
             .map(|d| hex(&d.digest)[..8].to_owned())
             .collect();

@@ -7,4 +7,5 @@ mod crc;
 mod digest_set;
 
 pub use crc::{Crc32, Crc32c, Crc64Nvme, combine_crc32c, crc32c};
-pub use digest_set::{ComputedDigest, DigestSet, hex};
+pub use digest_set::{ComputedDigest, DigestSet};
+pub use haul_plan::hex;

@@ -3,6 +3,7 @@
 //! The generator is counter-based: word *n* depends on the seed and on *n* alone, so that any range of a file of any length
 //! can be made at once, by any number of connections, at several GiB/s.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -74,10 +75,7 @@ impl ResourceContent {
             hash.update(&piece);
             at = end;
         }
-        hash.finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hexadecimal(&hash.finalize())
     }
 
     /// Appends the bytes of a range to a buffer, as far as they exist.
@@ -128,6 +126,15 @@ pub(crate) fn mix(seed: u64, word: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

@@ -1,63 +1,106 @@
 //! Digest algorithms by name, and checksums as a user writes them: `sha256:HEX` or a bare `HEX` to verify, `sha256` to
 //! report.
 //!
-//! [`DigestAlgorithm`] is the only place that has their names: columns and keys of lists, types of Metalink, messages and help follow from it.
+//! [`DigestAlgorithm`] is the only place that has their names: columns and keys of lists, types of Metalink, header fields, messages and
+//! help follow from it.
 
 use std::fmt;
 use std::str::FromStr;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 /// The characters of a wrong algorithm that its error repeats: a whole digest fits.
 const LONGEST_SHOWN: usize = 140;
 
-/// A digest algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DigestAlgorithm {
+/// The bytes of the shortest digest that needs no algorithm: a CRC could be a name.
+const SHORTEST_BARE: usize = 16;
+
+/// What S3 calls the checksum of an algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct S3ChecksumNames {
+    /// The algorithm, as in `x-amz-checksum-algorithm`.
+    pub name: &'static str,
+    /// The header field.
+    pub field: &'static str,
+    /// The element in XML.
+    pub element: &'static str,
+}
+
+/// Declares the algorithms. A further one is an entry here, and a hasher in `digest`.
+macro_rules! digest_algorithms {
+    ($($(#[$doc:meta])* $algorithm:ident = $name:literal, $digest_len:literal bytes $(, registered $registered:literal)? $(, s3 $s3:literal)?;)*) => {
+        /// A digest algorithm.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum DigestAlgorithm {
+            $($(#[$doc])* $algorithm,)*
+        }
+
+        impl DigestAlgorithm {
+            /// All of them, in the order in which a message names them.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$algorithm),*];
+
+            /// The name in flags and messages.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$algorithm => $name),* }
+            }
+
+            /// Bytes in a digest.
+            #[must_use]
+            pub fn digest_len(self) -> usize {
+                match self { $(Self::$algorithm => $digest_len),* }
+            }
+
+            /// The name in RFC 9530's registry, for the digest fields of HTTP; `None` where it has none.
+            pub(crate) fn registered_name(self) -> Option<&'static str> {
+                match self { $(Self::$algorithm => optional!($($registered)?)),* }
+            }
+
+            /// What S3 calls the algorithm's checksum; `None` for one that S3 does not have.
+            #[must_use]
+            pub fn s3(self) -> Option<S3ChecksumNames> {
+                match self {
+                    $(Self::$algorithm => optional!($(S3ChecksumNames {
+                        name: $s3,
+                        field: concat!("x-amz-checksum-", $name),
+                        element: concat!("Checksum", $s3),
+                    })?)),*
+                }
+            }
+        }
+    };
+}
+
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($value)
+    };
+}
+
+digest_algorithms! {
     /// SHA-256, FIPS 180-4.
-    Sha256,
+    Sha256 = "sha256", 32 bytes, registered "sha-256", s3 "SHA256";
     /// SHA-512, FIPS 180-4.
-    Sha512,
+    Sha512 = "sha512", 64 bytes, registered "sha-512";
     /// SHA-1: no protection against an attacker, still widely published.
-    Sha1,
+    Sha1 = "sha1", 20 bytes, registered "sha", s3 "SHA1";
     /// MD5: no protection against an attacker, either.
-    Md5,
+    Md5 = "md5", 16 bytes, registered "md5";
     /// BLAKE3.
-    Blake3,
+    Blake3 = "blake3", 32 bytes;
     /// CRC-32C, RFC 3720 B.4: detects accidents only.
-    Crc32c,
+    Crc32c = "crc32c", 4 bytes, registered "crc32c", s3 "CRC32C";
     /// CRC-32 of zip and Ethernet. S3 stores it.
-    Crc32,
+    Crc32 = "crc32", 4 bytes, s3 "CRC32";
     /// CRC-64/NVME. S3 computes it of every object by default.
-    Crc64Nvme,
+    Crc64Nvme = "crc64nvme", 8 bytes, s3 "CRC64NVME";
 }
 
 impl DigestAlgorithm {
-    /// All of them, in the order in which a message names them.
-    pub const ALL: [Self; 8] = [
-        Self::Sha256,
-        Self::Sha512,
-        Self::Sha1,
-        Self::Md5,
-        Self::Blake3,
-        Self::Crc32c,
-        Self::Crc32,
-        Self::Crc64Nvme,
-    ];
-
-    /// The name in flags and messages.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sha256 => "sha256",
-            Self::Sha512 => "sha512",
-            Self::Sha1 => "sha1",
-            Self::Md5 => "md5",
-            Self::Blake3 => "blake3",
-            Self::Crc32c => "crc32c",
-            Self::Crc32 => "crc32",
-            Self::Crc64Nvme => "crc64nvme",
-        }
-    }
-
     /// The names of all of them, for a message.
     #[must_use]
     pub fn names() -> String {
@@ -73,17 +116,19 @@ impl DigestAlgorithm {
             .find(|algorithm| algorithm.name() == name)
     }
 
-    /// Bytes in a digest.
+    /// A digest in base64, as fields and elements have it; `None` unless it has the right length.
     #[must_use]
-    pub fn digest_len(self) -> usize {
-        match self {
-            Self::Sha256 | Self::Blake3 => 32,
-            Self::Sha512 => 64,
-            Self::Sha1 => 20,
-            Self::Md5 => 16,
-            Self::Crc32c | Self::Crc32 => 4,
-            Self::Crc64Nvme => 8,
-        }
+    pub fn decode_base64(self, text: &str) -> Option<Vec<u8>> {
+        let digest = STANDARD.decode(text.trim()).ok()?;
+        (digest.len() == self.digest_len()).then_some(digest)
+    }
+
+    /// The algorithm of a registered name, in either case, as older fields have it.
+    pub(crate) fn from_registered_name(name: &str) -> Option<Self> {
+        let is_name = |known: &str| known.eq_ignore_ascii_case(name);
+        Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.registered_name().is_some_and(is_name))
     }
 }
 
@@ -196,17 +241,14 @@ impl FromStr for Checksum {
 }
 
 impl Checksum {
-    /// A digest without its algorithm, which its length selects: MD5, SHA-1, SHA-256 or SHA-512. BLAKE3's have the length of SHA-256's, which are
-    /// far more common; CRC-32C's could be a name.
+    /// A digest without its algorithm, which its length selects: the first of that length. BLAKE3's have the length of SHA-256's, which are
+    /// far more common.
     pub(crate) fn from_hex(hex: &str) -> Option<Self> {
         let digest = decode_hex(hex)?;
-        let algorithm = match digest.len() {
-            16 => DigestAlgorithm::Md5,
-            20 => DigestAlgorithm::Sha1,
-            32 => DigestAlgorithm::Sha256,
-            64 => DigestAlgorithm::Sha512,
-            _ => return None,
-        };
+        let length = Some(digest.len()).filter(|length| *length >= SHORTEST_BARE)?;
+        let algorithm = DigestAlgorithm::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.digest_len() == length)?;
         Some(Self {
             algorithm,
             digest: Some(digest),
@@ -214,8 +256,20 @@ impl Checksum {
     }
 }
 
+/// Bytes as lower-case hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
+}
+
 /// Decodes hexadecimal digits of either case.
-pub(crate) fn decode_hex(hex: &str) -> Option<Vec<u8>> {
+#[must_use]
+pub fn decode_hex(hex: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = hex
         .chars()
         .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))

@@ -46,15 +46,6 @@ pub enum MediaRangeError {
 }
 
 impl MediaRange {
-    /// Parses a list: `range *( "," range )`, where a range is `*/*`, `type/*` or `type/subtype`, in either
-    /// case, with spaces around it.
-    ///
-    /// # Errors
-    /// The first malformed range.
-    pub fn parse_list(text: &str) -> Result<Vec<Self>, MediaRangeError> {
-        text.split(',').map(str::parse).collect()
-    }
-
     /// Whether a media type without parameters is in this range.
     fn contains(&self, media_type: &str) -> bool {
         let Some((kind, subtype)) = media_type.split_once('/') else {

@@ -73,7 +73,9 @@ mod validator;
 
 pub use body_framing::{BodyFraming, FramingError};
 pub use checkpoint::{CheckpointOptions, CheckpointSchedule};
-pub use checksum::{Checksum, ChecksumError, DigestAlgorithm, is_digest_name};
+pub use checksum::{
+    Checksum, ChecksumError, DigestAlgorithm, S3ChecksumNames, decode_hex, hex, is_digest_name,
+};
 pub use checksum_list::{ChecksumList, ChecksumListError};
 pub use chunked_decoder::{ChunkError, ChunkedDecoder, ChunkedPart};
 pub use connection_control::{
@@ -92,7 +94,7 @@ pub use early_connections::{EarlyConnections, FirstRequestOutlook};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use error_page::{DOCUMENT_BEGINNING, begins_other_document, is_page_for_name, may_be_page};
 pub use folder_listing::{FOLDER_LISTING_LINK, is_folder_listing};
-pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
+pub use glob::{Glob, GlobError, GlobProblem};
 pub use http_version::{
     AlpnOffer, HttpVersionChoice, REQUESTS_PER_NEW_CONNECTION, STREAMS_BEFORE_NEXT_CONNECTION,
     http2_connections,

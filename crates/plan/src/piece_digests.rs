@@ -103,12 +103,6 @@ impl PieceDigests {
         start..start.saturating_add(self.length).min(total)
     }
 
-    /// The pieces that have bytes in a range.
-    #[must_use]
-    pub fn overlapping(&self, range: &Range<u64>) -> Range<u64> {
-        range.start / self.length..range.end.div_ceil(self.length)
-    }
-
     /// The pieces of which a range has every byte, in a file of `total` bytes.
     fn contained_in(&self, range: &Range<u64>, total: u64) -> Range<u64> {
         let first = range.start.div_ceil(self.length);
@@ -240,7 +234,6 @@ mod tests {
         assert_eq!(pieces.digest(2), Some(&[2u8; 16][..]));
         assert_eq!(pieces.digest(3), None);
         assert_eq!(pieces.digest(u64::MAX), None);
-        assert_eq!(pieces.overlapping(&(9..11)), 0..2);
         assert!(PieceChecks::new(pieces, 31).is_none());
     }
 

@@ -5,8 +5,6 @@
 //! so only in a whole one. Malformed values are left out: an origin's odd header must not fail a download
 //! that is otherwise right.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 
 use crate::checksum::{Checksum, DigestAlgorithm};
@@ -40,16 +38,10 @@ pub fn expected_digests(headers: &HeaderMap, is_whole: bool) -> Vec<ExpectedDige
         let is_composite = headers
             .get("x-amz-checksum-type")
             .is_some_and(|kind| kind == "COMPOSITE");
-        for (field, algorithm) in [
-            ("Content-MD5", DigestAlgorithm::Md5),
-            ("x-amz-checksum-sha256", DigestAlgorithm::Sha256),
-            ("x-amz-checksum-sha1", DigestAlgorithm::Sha1),
-            ("x-amz-checksum-crc32c", DigestAlgorithm::Crc32c),
-            ("x-amz-checksum-crc32", DigestAlgorithm::Crc32),
-            ("x-amz-checksum-crc64nvme", DigestAlgorithm::Crc64Nvme),
-        ] {
-            if !is_composite || !field.starts_with("x-amz-") {
-                read_single(headers, field, algorithm, &mut found);
+        read_single(headers, "Content-MD5", DigestAlgorithm::Md5, &mut found);
+        for algorithm in DigestAlgorithm::ALL.into_iter().filter(|_| !is_composite) {
+            if let Some(names) = algorithm.s3() {
+                read_single(headers, names.field, algorithm, &mut found);
             }
         }
     }
@@ -95,7 +87,7 @@ fn read_list(headers: &HeaderMap, field: &'static str, found: &mut Vec<ExpectedD
             let Some((name, value)) = item.split_once('=') else {
                 continue;
             };
-            let Some(algorithm) = registered_algorithm(name.trim()) else {
+            let Some(algorithm) = DigestAlgorithm::from_registered_name(name.trim()) else {
                 continue;
             };
             let value = value.split(';').next().unwrap_or_default().trim();
@@ -117,7 +109,7 @@ fn read_single(
     found: &mut Vec<ExpectedDigest>,
 ) {
     if let Some(value) = headers.get(field).and_then(|value| value.to_str().ok()) {
-        push(value.trim(), field, algorithm, found);
+        push(value, field, algorithm, found);
     }
 }
 
@@ -127,40 +119,12 @@ fn push(
     algorithm: DigestAlgorithm,
     found: &mut Vec<ExpectedDigest>,
 ) {
-    let digest = STANDARD
-        .decode(value)
-        .ok()
-        .filter(|digest| digest.len() == algorithm.digest_len());
+    let digest = algorithm.decode_base64(value);
     found.extend(digest.map(|digest| ExpectedDigest {
         algorithm,
         digest,
         field,
     }));
-}
-
-/// The names of RFC 9530's registry, for the algorithms that haul has.
-const REGISTERED_NAMES: [(&str, DigestAlgorithm); 5] = [
-    ("sha-256", DigestAlgorithm::Sha256),
-    ("sha-512", DigestAlgorithm::Sha512),
-    ("sha", DigestAlgorithm::Sha1),
-    ("md5", DigestAlgorithm::Md5),
-    ("crc32c", DigestAlgorithm::Crc32c),
-];
-
-/// The algorithm of a registered name, in either case, as older fields have it.
-pub(crate) fn registered_algorithm(name: &str) -> Option<DigestAlgorithm> {
-    let known = REGISTERED_NAMES
-        .iter()
-        .find(|(known, _)| name.eq_ignore_ascii_case(known));
-    known.map(|(_, algorithm)| *algorithm)
-}
-
-/// The registered name of an algorithm, if it has one.
-pub(crate) fn registered_name(algorithm: DigestAlgorithm) -> Option<&'static str> {
-    let known = REGISTERED_NAMES
-        .iter()
-        .find(|(_, known)| *known == algorithm);
-    known.map(|(name, _)| *name)
 }
 
 #[cfg(test)]

@@ -158,6 +158,12 @@ impl ResourceVersion {
         }
     }
 
+    /// The entity tag as the origin wrote it.
+    #[must_use]
+    pub fn etag_text(&self) -> Option<String> {
+        self.etag.as_ref().map(ToString::to_string)
+    }
+
     /// Whether a response of `other` may be combined with bytes of this version (rows A5, A6, A7, A30).
     ///
     /// Lengths must agree where both are known. Entity tags decide where both have one: by weak comparison,

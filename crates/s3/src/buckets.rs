@@ -155,35 +155,6 @@ impl S3Client {
         Err(S3Error::new("ListBuckets", &service, kind))
     }
 
-    /// CreateBucket, in the region of the client.
-    ///
-    /// # Errors
-    /// Those of the request and of S3.
-    pub async fn create_bucket(&self, bucket: &str) -> Result<(), S3Error> {
-        let address = S3Address::new(bucket, "");
-        let region = self.region();
-        let mut request = S3Request::new("CreateBucket", Method::PUT, &address);
-        // AWS refuses its first region by name.
-        if region != "us-east-1" {
-            let document = format!(
-                "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><LocationConstraint>{}</LocationConstraint></CreateBucketConfiguration>",
-                escaped_text(region)
-            );
-            request = request.body(RequestBody::Bytes(document.into()));
-        }
-        self.send_for_headers(&request).await.map(drop)
-    }
-
-    /// DeleteBucket, which must be empty.
-    ///
-    /// # Errors
-    /// Those of the request and of S3.
-    pub async fn delete_bucket(&self, bucket: &str) -> Result<(), S3Error> {
-        let address = S3Address::new(bucket, "");
-        let request = S3Request::new("DeleteBucket", Method::DELETE, &address);
-        self.send_for_headers(&request).await.map(drop)
-    }
-
     /// ListObjectsV2: one page. Keys are asked for in an encoding that every key survives (row F15).
     ///
     /// # Errors

@@ -127,11 +127,6 @@ impl S3Client {
         self.signer.clock_offset()
     }
 
-    /// The region of buckets of which nothing else is known.
-    pub(crate) fn region(&self) -> &str {
-        self.signer.region()
-    }
-
     /// What tells an object from those of other stores: the endpoint and the address, whatever region the bucket turns out to be in.
     #[must_use]
     pub fn object_name(&self, address: &S3Address) -> String {

@@ -1,7 +1,5 @@
 //! Where requests go: AWS by region, or an endpoint that the user named; bucket in the host name or in the path.
 
-use std::str::FromStr;
-
 use url::Url;
 
 use crate::address::is_host_label;
@@ -16,24 +14,6 @@ pub enum AddressingStyle {
     Path,
     /// In the host name.
     Virtual,
-}
-
-/// Why a text is no [`AddressingStyle`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is none of auto, path, virtual")]
-pub struct AddressingStyleError(String);
-
-impl FromStr for AddressingStyle {
-    type Err = AddressingStyleError;
-
-    fn from_str(text: &str) -> Result<Self, AddressingStyleError> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "path" => Ok(Self::Path),
-            "virtual" => Ok(Self::Virtual),
-            _ => Err(AddressingStyleError(text.to_owned())),
-        }
-    }
 }
 
 /// The endpoint of all buckets.

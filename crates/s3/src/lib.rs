@@ -28,10 +28,10 @@ pub use address::{
 pub use buckets::{
     DeleteFailure, ListedBucket, ListedObject, MAX_DELETED_KEYS, ObjectListRequest, ObjectPage,
 };
-pub use checksums::{checksum_algorithm_name, checksum_field};
+pub use checksums::checksum_field;
 pub use client::S3Client;
 pub use config::{S3Config, S3ConfigError};
-pub use endpoint::{AddressingStyle, AddressingStyleError};
+pub use endpoint::AddressingStyle;
 pub use error::{S3Error, S3ErrorKind, ServiceError, access_remedies, error_text};
 pub use multipart::{MAX_PARTS, MultipartUpload, PendingUpload, UploadedPart};
 pub use objects::{CopySource, ObjectMetadata, StoredObject};

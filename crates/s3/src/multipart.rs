@@ -10,8 +10,7 @@ use http::{HeaderMap, Method};
 use crate::address::S3Address;
 use crate::buckets::{NO_TOKEN, SAME_TOKEN};
 use crate::checksums::{
-    checksum_algorithm_name, checksum_element, checksum_field, checksums_in_element,
-    checksums_in_headers,
+    checksum_element, checksum_field, checksums_in_element, checksums_in_headers,
 };
 use crate::client::{S3Client, S3Request};
 use crate::error::{CREATE_MULTIPART_UPLOAD, S3Error, S3ErrorKind};
@@ -74,13 +73,13 @@ impl S3Client {
         let mut request = S3Request::new(CREATE_MULTIPART_UPLOAD, Method::POST, address)
             .query("uploads", "")
             .headers(headers);
-        if let Some(name) = checksum.and_then(checksum_algorithm_name) {
-            let kind = match name.starts_with("CRC") {
+        if let Some(names) = checksum.and_then(DigestAlgorithm::s3) {
+            let kind = match names.name.starts_with("CRC") {
                 true => "FULL_OBJECT",
                 false => "COMPOSITE",
             };
             request = request
-                .header("x-amz-checksum-algorithm", name)
+                .header("x-amz-checksum-algorithm", names.name)
                 .header("x-amz-checksum-type", kind);
         }
         let (_, root) = self.send_for_document(&request).await?;

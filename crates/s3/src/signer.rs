@@ -94,10 +94,6 @@ impl S3Signer {
         self.credentials.is_some() && self.endpoint.url.as_ref().is_some_and(is_plain)
     }
 
-    pub(crate) fn region(&self) -> &str {
-        &self.region
-    }
-
     /// The user's endpoint, for messages; `None` is AWS.
     pub(crate) fn endpoint_text(&self) -> Option<String> {
         let url = self.endpoint.url.as_ref();

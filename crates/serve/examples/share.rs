@@ -10,7 +10,7 @@ use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use haul_serve::accept::{WorkerThreads, WorkerThreadsOptions};
+use haul_serve::accept::{AcceptStrategy, WorkerThreads, WorkerThreadsOptions};
 use haul_serve::store::{DiskThreads, FileStore, FileStoreOptions, UploadDurability};
 use haul_serve::{FileServer, FileServerOptions};
 use haul_service::listen::{BindOptions, InheritedSockets, bind};
@@ -23,7 +23,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let mut options = WorkerThreadsOptions::default();
     if let Some(way) = arguments.next() {
-        options.strategy = way.parse()?;
+        let mut all = AcceptStrategy::ALL.into_iter();
+        let known = all.find(|strategy| strategy.name() == way);
+        options.strategy = known.ok_or("no such WAY")?;
     }
     // This runtime is for disk operations; connections live on the runtimes of the worker threads.
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -11,7 +11,7 @@
 //!   response, be it a file, a folder ([`page`]) or the outcome of an upload.
 //! - [`store`]: the files. It knows nothing of HTTP and can be used alone.
 //! - `body`, `sendfile`: the bytes of a response, read by this process or sent by the kernel.
-//! - [`s3`]: the same files for clients of S3.
+//! - [`dialect`]: how another crate answers requests in a dialect of its own, on the same store.
 //! - [`observe`]: metrics and the access log.
 //!
 //! [`haul_service`] holds what every long-running server needs: addresses, listening sockets, the
@@ -31,10 +31,20 @@ mod http;
 mod key;
 pub mod observe;
 pub mod page;
-pub mod s3;
 mod sendfile;
 pub mod store;
 pub mod tls;
+
+/// What another crate needs to answer requests of a server in a dialect of its own.
+pub mod dialect {
+    pub use crate::body::ServeBody;
+    pub use crate::connection::TimeoutPause;
+    pub use crate::http::{
+        BoxedResponse, Dialect, DialectClaim, DialectRequest, DialectResponse, IncomingBody,
+        ObjectUpload, RequestBodyError, RequestContext, ServeResponse, UploadError, UploadRequest,
+        UploadSource, empty_response, forbid_sniffing, media_type, sandbox_active_content,
+    };
+}
 
 pub use crate::http::{FileServer, FileServerOptions};
 pub use key::{

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use haul_plan::ConnectionCountLimit;
@@ -14,6 +15,9 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use crate::batch::BatchSnapshot;
+use crate::bucket::{DeletedFiles, DeletionFailure};
+use crate::input_error::InputError;
+use crate::job_end::{DownloadEnd, UploadEnd};
 use crate::manifest::ManifestRow;
 use crate::warning::TransferWarning;
 
@@ -120,6 +124,24 @@ pub enum TransferEvent {
     BatchRow(Box<ManifestRow>),
     /// The state of a running batch, ten times a second.
     BatchProgress(Box<BatchSnapshot>),
+    /// A job of [`TransferEngine::get_all`](crate::TransferEngine::get_all) ended.
+    DownloadEnded(Arc<DownloadEnd>),
+    /// An upload of a batch ended.
+    UploadEnded {
+        /// The upload and its result.
+        upload: Arc<UploadEnd>,
+        /// Whether it was refused as the first file was, and may be as every other will be. If that turns out otherwise,
+        /// [`Self::UploadRefused`] follows.
+        is_held: bool,
+    },
+    /// The refusal of an upload that has ended is about its file alone.
+    UploadRefused(Arc<UploadEnd>),
+    /// Something that was named or found is not transferred.
+    NotTransferred(Arc<InputError>),
+    /// Files or objects were deleted.
+    Deleted(Box<DeletedFiles>),
+    /// A file or an object was not deleted.
+    DeletionFailed(Box<DeletionFailure>),
     /// The job ended without its file.
     Failed {
         /// The job.
@@ -161,11 +183,17 @@ impl fmt::Display for RetryReason {
 }
 
 impl TransferEvent {
-    /// The job of the event; `None` if it is about a batch.
+    /// The job of the event; `None` if it is about no job, or about many.
     #[must_use]
     pub fn job(&self) -> Option<u64> {
         Some(match self {
-            Self::BatchRow(_) | Self::BatchProgress(_) => return None,
+            Self::BatchRow(_)
+            | Self::BatchProgress(_)
+            | Self::NotTransferred(_)
+            | Self::Deleted(_)
+            | Self::DeletionFailed(_) => return None,
+            Self::DownloadEnded(download) => download.job.id,
+            Self::UploadEnded { upload, .. } | Self::UploadRefused(upload) => upload.job.id,
             Self::Started { job, .. }
             | Self::DestinationKnown { job, .. }
             | Self::Progress { job, .. }

@@ -218,11 +218,14 @@ fn without_slash(name: &OsStr) -> &[u8] {
     bytes.strip_suffix(b"/").unwrap_or(bytes)
 }
 
+/// The kind of a folder.
+const FOLDER: &str = "a folder";
+
 /// What is not a file.
 fn kind_of(metadata: &Metadata) -> &'static str {
     let kind = metadata.file_type();
     if kind.is_dir() {
-        "a folder"
+        FOLDER
     } else if kind.is_fifo() {
         "a FIFO"
     } else if kind.is_socket() {
@@ -239,6 +242,12 @@ impl From<io::Error> for FolderProblemKind {
 }
 
 impl FolderProblem {
+    /// Whether it is a pipe, a socket or a device.
+    #[must_use]
+    pub fn is_special_file(&self) -> bool {
+        matches!(self.kind, FolderProblemKind::NotAFile(kind) if kind != FOLDER)
+    }
+
     /// Whether something is there that is left out by its kind, as a link to a folder is or a FIFO: the name is not missing.
     #[must_use]
     pub fn is_left_out(&self) -> bool {

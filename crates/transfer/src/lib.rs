@@ -21,6 +21,9 @@ mod folder_walk;
 #[doc(hidden)]
 pub mod fuzzing;
 mod get;
+mod input_error;
+mod job_end;
+mod job_sources;
 pub mod journal;
 pub mod list;
 pub mod manifest;
@@ -41,6 +44,9 @@ pub use get::{
     ConnectionReport, DownloadHandle, DownloadSnapshot, RequestSnapshot, SourceSnapshot,
     TransferEngine,
 };
+pub use input_error::InputError;
+pub use job_end::{DownloadEnd, UploadEnd};
+pub use job_sources::{BucketListFailures, IgnoredListOptions, JobSource, JobSources};
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,
     default_state_directory,

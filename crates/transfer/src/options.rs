@@ -180,6 +180,23 @@ pub struct DownloadOutcome {
 }
 
 impl DownloadJob {
+    /// A job with one source, of which nothing is known that its file must match.
+    #[must_use]
+    pub fn new(id: u64, url: Url, output: JobOutput) -> Self {
+        Self {
+            id,
+            url,
+            output,
+            checksums: Vec::new(),
+            mirrors: Vec::new(),
+            credential_urls: None,
+            piece_digests: None,
+            expected_size: None,
+            replaces_file: false,
+            headers: HeaderMap::new(),
+        }
+    }
+
     /// The URLs of the job's sources: its own, then its mirrors, without duplicates. A source's number is its index here.
     pub fn source_urls(&self) -> impl Iterator<Item = &Url> {
         let all = || std::iter::once(&self.url).chain(&self.mirrors);

@@ -33,7 +33,7 @@ mod warm_pool;
 pub use config::{ClientAddress, ListenerKind, TunnelConfig, TunnelTimeouts};
 pub use engine::{TunnelEngine, TunnelEngineOptions, TunnelListener};
 pub use haul_plan::tunnel::WarmPoolOptions;
-pub use log_record::{TunnelLogFormat, TunnelLogFormatError};
+pub use log_record::TunnelLogFormat;
 pub use session::relay_to_target;
 pub use spec::{TunnelSpec, TunnelSpecError};
 pub use status::{ConnectionStatus, ListenerStatus, TunnelStatus};

@@ -1,11 +1,13 @@
 //! A line of the log: client, target and route of a connection, its bytes, its duration, and how it ended.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use haul_service::observe::{UtcTimestamp, write_number};
+use haul_service::observe::UtcTimestamp;
+use serde::Serialize;
 
 use crate::config::ClientAddress;
 use crate::relay::RelayOutcome;
@@ -121,23 +123,6 @@ pub enum TunnelLogFormat {
     Json,
 }
 
-/// A text that names no format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("unknown log format: text or json")]
-pub struct TunnelLogFormatError;
-
-impl std::str::FromStr for TunnelLogFormat {
-    type Err = TunnelLogFormatError;
-
-    fn from_str(text: &str) -> Result<Self, TunnelLogFormatError> {
-        match text {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err(TunnelLogFormatError),
-        }
-    }
-}
-
 impl TunnelLogFormat {
     /// Appends one line, whatever peers have sent.
     pub(crate) fn render(self, record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
@@ -168,49 +153,38 @@ fn text(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
     );
 }
 
-fn json(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
-    line.extend_from_slice(b"{\"time\":\"");
-    UtcTimestamp::from(record.started_at).write_rfc3339(line);
-    line.push(b'"');
-    let text = |line: &mut Vec<u8>, name: &str, value: Option<&str>| {
-        let _ = write!(line, ",\"{name}\":");
-        match value {
-            // Rust's own escapes are not those of JSON.
-            Some(value) => quoted(value, line),
-            None => line.extend_from_slice(b"null"),
-        }
-    };
-    text(line, "tunnel", Some(&record.listener));
-    text(line, "client", Some(&record.client.to_string()));
-    text(line, "target", record.target.as_deref());
-    text(line, "via", record.via.as_deref());
-    for (name, value) in [("up", record.up), ("down", record.down)] {
-        let _ = write!(line, ",\"{name}\":");
-        write_number(line, value, 0);
-    }
-    let _ = write!(line, ",\"ms\":{}", record.duration.as_millis());
-    text(line, "end", Some(outcome.word()));
-    text(line, "reason", Some(&printable(outcome)));
-    line.push(b'}');
+/// The fields of a line, in their order.
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    time: Cow<'a, str>,
+    tunnel: &'a str,
+    client: String,
+    target: Option<&'a str>,
+    via: Option<&'a str>,
+    up: u64,
+    down: u64,
+    ms: u128,
+    end: &'a str,
+    reason: String,
 }
 
-/// Appends a JSON string.
-fn quoted(text: &str, line: &mut Vec<u8>) {
-    line.push(b'"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => {
-                let _ = write!(line, "\\{character}");
-            }
-            character if character < ' ' => {
-                let _ = write!(line, "\\u{:04x}", u32::from(character));
-            }
-            character => {
-                let _ = write!(line, "{character}");
-            }
-        }
-    }
-    line.push(b'"');
+fn json(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
+    let mut time = Vec::new();
+    UtcTimestamp::from(record.started_at).write_rfc3339(&mut time);
+    let fields = JsonLine {
+        time: String::from_utf8_lossy(&time),
+        tunnel: &record.listener,
+        client: record.client.to_string(),
+        target: record.target.as_deref(),
+        via: record.via.as_deref(),
+        up: record.up,
+        down: record.down,
+        ms: record.duration.as_millis(),
+        end: outcome.word(),
+        reason: printable(outcome),
+    };
+    // Strings and numbers, into a vector: this cannot fail.
+    let _ = serde_json::to_writer(line, &fields);
 }
 
 /// The outcome without control characters, which could move a terminal's cursor, and not longer than the limit.

@@ -75,7 +75,7 @@ async fn a48_a_download_whose_time_is_over_is_continued_by_the_same_command() {
     let output = haul.get(&url, &flags).await;
     output.assert_code(5).assert_stderr_has(&format!(
         "haul: error: {url} is not complete after 2 s\n\
-         hint: the same command resumes the download; --max-time TIME gives each file more time"
+         hint: --max-time TIME gives each file more time; the same command resumes the download"
     ));
     assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
     origin.replace("/f.bin", OriginResource::new(content()));

@@ -122,7 +122,7 @@ async fn exit_3_for_wrong_bytes() {
         .await;
     output
         .assert_code(3)
-        .assert_stderr_has("crc32c of")
+        .assert_stderr_has("has crc32c")
         .assert_stderr_has("hint: the received bytes are in f.bin.haul-bad-checksum");
     assert_eq!(haul.listing(), ["f.bin.haul-bad-checksum"]);
 }

@@ -89,7 +89,7 @@ async fn a_terminal_gets_text_and_no_binary_data() {
         (
             "/binary",
             "",
-            "hint: -o FILE writes it to a file; | cat shows it anyway",
+            "hint: -o FILE writes to a file; | cat shows it anyway",
         ),
         ("/binary", "", "code 4"),
         ("/binary", "| cat", "ELF"),
@@ -174,7 +174,7 @@ async fn the_same_command_resumes_a_failed_download() {
     haul.get(&origin.url("/f.bin"), &flags)
         .await
         .assert_code(5)
-        .assert_stderr_has("hint: the same command resumes");
+        .assert_stderr_has("the same command resumes the download");
     assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
     origin.replace("/f.bin", OriginResource::new(big.clone()));
     let output = haul.get(&origin.url("/f.bin"), &flags).await;
@@ -329,7 +329,7 @@ async fn a_name_too_long_is_refused_before_any_request() {
         output
             .assert_code(4)
             .assert_stderr_has("nnn is too long for its file system")
-            .assert_stderr_has("hint: choose a shorter one");
+            .assert_stderr_has("hint: choose another name");
         assert!(origin.requests().is_empty() && haul.listing().is_empty());
     }
     // The partial file and the journal have short names of their own, so the longest name works.

@@ -157,7 +157,7 @@ async fn message_about_two_urls_with_one_file_name() {
         output
             .assert_code(1)
             .assert_stderr_has("would be saved as f.bin, which another URL already uses")
-            .assert_stderr_has("hint: download it alone, with -o FILE");
+            .assert_stderr_has("hint: choose another name with -o");
         assert!(!output.stderr.contains("another haul"), "{output:#?}");
         haul.assert_file("f.bin", &content());
         std::fs::remove_file(haul.path("f.bin")).unwrap();

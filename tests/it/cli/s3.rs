@@ -456,7 +456,7 @@ async fn arguments_of_the_same_name_do_not_replace_each_other() {
     }
     let output = dir.run(&["put", "a/f", "b/f", "s3://bucket/up/"]).await;
     assert_code(&output, 1);
-    output.assert_stderr_has("another f of this command was");
+    output.assert_stderr_has("another f was");
     assert_eq!(store.object("up/f").unwrap().bytes, b"a");
 }
 

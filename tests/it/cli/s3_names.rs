@@ -184,7 +184,7 @@ async fn what_has_content_is_not_stored_as_nothing() {
     dir.write("empty", "");
     run(&dir, &["put", "empty", "s3://bucket/empty"], 0).await;
     let virtual_file = run(&dir, &["put", "/proc/version", "s3://bucket/v"], 4).await;
-    virtual_file.assert_stderr_has("its size is 0, and it is not empty");
+    virtual_file.assert_stderr_has("its size is 0, but it is not empty");
     let binary = env!("CARGO_BIN_EXE_haul");
     for words in ["- s3://bucket/v", "-i - s3://bucket/v/"] {
         let closed = dir.shell(&format!("exec {binary} put {words} <&-")).await;

@@ -112,7 +112,7 @@ async fn f29_an_edited_file_of_an_object_that_was_replaced_stays_and_fails() {
     .await;
     output
         .assert_code(1)
-        .assert_stderr_has("only --overwrite replaces it");
+        .assert_stderr_has("--overwrite replaces the file");
     assert_eq!(std::fs::read(dir.path("down/longer")).unwrap(), b"mine");
     assert_eq!(std::fs::read(dir.path("down/equal-size")).unwrap(), b"my");
     let forced = dir.run(&[&args[..], &["--overwrite"]].concat()).await;

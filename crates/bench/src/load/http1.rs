@@ -6,6 +6,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 
+use haul_plan::{ChunkedDecoder, ChunkedPart};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
@@ -16,8 +17,6 @@ use super::outcome::{ExchangeFailure, LoadFailure, LoadResponse, ResponseHead};
 const RESPONSE_BUFFER: usize = 64 * 1024;
 /// The most header fields of a response.
 const MAX_FIELDS: usize = 128;
-/// The most bytes of a chunk's size and its extensions.
-const MAX_CHUNK_LINE: usize = 4096;
 /// A body of this length goes out in one write with its head.
 const JOINED_BODY: u64 = 16 * 1024;
 
@@ -216,48 +215,21 @@ impl ResponseReader<'_> {
     }
 
     async fn read_chunks(&mut self) -> Result<u64, LoadFailure> {
-        let mut total: u64 = 0;
+        let mut chunks = ChunkedDecoder::default();
+        let mut total = 0;
         loop {
-            let line = self.read_line().await?;
-            let line = &self.buffer[self.at - line..self.at];
-            let Ok(httparse::Status::Complete((_, length))) = httparse::parse_chunk_size(line)
-            else {
-                return Err(LoadFailure::InvalidResponse);
-            };
-            if length == 0 {
-                break;
+            let received = &self.buffer[self.at..self.filled];
+            let read = chunks.read_framing(received);
+            let (framing, part) = read.map_err(|_| LoadFailure::InvalidResponse)?;
+            self.at += framing;
+            match part {
+                ChunkedPart::Data(length) => {
+                    self.at += length;
+                    total += length as u64;
+                }
+                ChunkedPart::NeedsMore => self.fill_body().await?,
+                ChunkedPart::End => return Ok(total),
             }
-            total = total.saturating_add(length);
-            self.skip(length).await?;
-            if self.read_line().await? > 2 {
-                return Err(LoadFailure::InvalidResponse);
-            }
-        }
-        let mut trailer_bytes = 0;
-        loop {
-            let line = self.read_line().await?;
-            trailer_bytes += line;
-            if line <= 2 {
-                return Ok(total);
-            }
-            if trailer_bytes > RESPONSE_BUFFER {
-                return Err(LoadFailure::InvalidResponse);
-            }
-        }
-    }
-
-    /// Uses a line, and returns its length.
-    async fn read_line(&mut self) -> Result<usize, LoadFailure> {
-        loop {
-            let there = &self.buffer[self.at..self.filled];
-            if let Some(end) = there.iter().position(|byte| *byte == b'\n') {
-                self.at += end + 1;
-                return Ok(end + 1);
-            }
-            if there.len() >= MAX_CHUNK_LINE {
-                return Err(LoadFailure::InvalidResponse);
-            }
-            self.fill_body().await?;
         }
     }
 }

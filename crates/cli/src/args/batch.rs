@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use haul_plan::dispatch::RequestRate;
 use haul_plan::{ErrorLimit, MediaRange, PathTemplate};
+use haul_transfer::list::ListFormat;
 
-use super::values::{SizeArg, job_count};
+use super::values::{SizeArg, choice, job_count};
 
 /// Flags that name many files and say what to do with them.
 #[derive(Debug, Args)]
@@ -20,8 +21,15 @@ pub(crate) struct BatchArgs {
     #[arg(short, long, value_name = "LIST", conflicts_with = "file")]
     pub(crate) input: Vec<PathBuf>,
     /// Format of the lists [default: detected from the first line].
-    #[arg(long, value_enum, value_name = "FORMAT", requires = "input")]
-    pub(crate) input_format: Option<ListFormatArg>,
+    #[arg(long, value_name = "FORMAT", requires = "input", value_parser = choice([
+        ("plain", ListFormat::Plain, "One URL a line; tabs and indents have no meaning"),
+        ("aria2", ListFormat::Aria2, "An aria2 input file"),
+        ("csv", ListFormat::Csv, "Comma-separated, with a header row that names the columns"),
+        ("tsv", ListFormat::Tsv, "Tab-separated, with a header row"),
+        ("jsonl", ListFormat::JsonLines, "One JSON object a line"),
+        ("metalink", ListFormat::Metalink, "A Metalink document"),
+    ]))]
+    pub(crate) input_format: Option<ListFormat>,
     /// Do not expand brackets and braces in URLs.
     ///
     /// By default `img[001-100].jpg` and `{a,b}.txt` stand for many URLs, as in curl.
@@ -168,21 +176,4 @@ impl BatchArgs {
         // `./-` names a file.
         self.tar.as_ref().is_some_and(|tar| tar.as_os_str() == "-")
     }
-}
-
-/// The format of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ListFormatArg {
-    /// One URL a line; tabs and indents have no meaning.
-    Plain,
-    /// An aria2 input file.
-    Aria2,
-    /// Comma-separated, with a header row that names the columns.
-    Csv,
-    /// Tab-separated, with a header row.
-    Tsv,
-    /// One JSON object a line.
-    Jsonl,
-    /// A Metalink document.
-    Metalink,
 }

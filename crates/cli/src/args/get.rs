@@ -6,13 +6,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use haul_plan::DigestAlgorithm;
+use haul_plan::{DigestAlgorithm, RobotsTagPolicy};
 
 use super::batch::BatchArgs;
 use super::key_filter::KeyFilterArgs;
 use super::network::{ConnectionArgs, DownloadLimitArgs, HttpVersionArgs, RequestArgs};
 use super::s3::S3Args;
-use super::values::{ChecksumArg, SizeArg, UrlArg, connection_count};
+use super::values::{ChecksumArg, SizeArg, UrlArg, choice, connection_count};
 
 /// Text below the flags.
 const AFTER: &str = "\
@@ -92,8 +92,11 @@ pub(crate) struct OutputArgs {
     ///
     /// Directives that forbid the use of a file are noai, noimageai, noindex, noimageindex and none, unless they are for a robot that is
     /// not called haul. Then `respect` fails before the body is read.
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = RobotsTagArg::Ignore)]
-    pub(crate) robots_tag: RobotsTagArg,
+    #[arg(long, value_name = "WHAT", default_value = "ignore", value_parser = choice([
+        ("ignore", RobotsTagPolicy::Ignore, "Nothing: you chose the files"),
+        ("respect", RobotsTagPolicy::Respect, "A file whose use it forbids fails"),
+    ]))]
+    pub(crate) robots_tag: RobotsTagPolicy,
     /// Verify a digest, or print it when HEX is left out; `@FILE` finds it in FILE. Repeatable.
     #[arg(long, value_name = "ALGO[:HEX]", long_help = checksum_help())]
     pub(crate) checksum: Vec<ChecksumArg>,
@@ -120,15 +123,6 @@ impl OutputArgs {
             .as_ref()
             .is_some_and(|file| file.as_os_str() == "-")
     }
-}
-
-/// What an origin's X-Robots-Tag means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RobotsTagArg {
-    /// Nothing: you chose the files.
-    Ignore,
-    /// A file whose use it forbids fails.
-    Respect,
 }
 
 /// Connections, segments and rate.

@@ -150,7 +150,7 @@ const NO_VARIABLES: &[&str] = &[
 fn variables_in_sources() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders: Vec<PathBuf> = [
-        "cli", "bench", "serve", "service", "tunnel", "transfer", "s3", "net",
+        "cli", "bench", "serve", "s3server", "service", "tunnel", "transfer", "s3", "net",
     ]
     .map(|name| repository().join("crates").join(name).join("src"))
     .into();

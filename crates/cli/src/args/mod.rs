@@ -23,9 +23,9 @@ use std::ffi::OsString;
 
 use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-pub(crate) use batch::{BatchArgs, LayoutKind, ListFormatArg, OnErrorArg};
+pub(crate) use batch::{BatchArgs, LayoutKind, OnErrorArg};
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchLoadArgs, BenchRunArgs};
-pub(crate) use get::{GetArgs, GetMessageArgs, OutputArgs, ProgressKind, RobotsTagArg};
+pub(crate) use get::{GetArgs, GetMessageArgs, OutputArgs, ProgressKind};
 pub(crate) use given::{GivenOptionError, GivenOptions, OptionSource, Sourced, option_names};
 pub(crate) use network::{ConnectionArgs, DownloadLimitArgs, LoginArgs};
 pub(crate) use objects::{CpArgs, LsArgs, PresignArgs, RmArgs};
@@ -33,6 +33,7 @@ pub(crate) use parse_problem::{argument_name, context_strings, is_value_missing,
 pub(crate) use peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
 pub(crate) use put::{
     MessageArgs, ObjectArgs, PutArgs, PutConditionArgs, StorageArgs, UploadResumeArgs,
+    UploadSpeedArgs,
 };
 pub(crate) use s3::S3Args;
 pub(crate) use serve::{

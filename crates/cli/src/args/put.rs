@@ -205,8 +205,7 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
 /// The help of `--checksum`, with the names of S3's algorithms.
 fn s3_checksum_help() -> String {
     let is_choice = |algorithm: &DigestAlgorithm| {
-        *algorithm != DigestAlgorithm::Crc64Nvme
-            && haul_s3::checksum_algorithm_name(*algorithm).is_some()
+        *algorithm != DigestAlgorithm::Crc64Nvme && algorithm.s3().is_some()
     };
     let names = DigestAlgorithm::ALL.into_iter().filter(is_choice);
     let names: Vec<&str> = names.map(DigestAlgorithm::name).collect();
@@ -220,7 +219,7 @@ fn s3_checksum(text: &str) -> Result<DigestAlgorithm, String> {
     let algorithm: DigestAlgorithm = text
         .parse()
         .map_err(|error: haul_plan::ChecksumError| error.to_string())?;
-    match haul_s3::checksum_algorithm_name(algorithm) {
+    match algorithm.s3() {
         Some(_) => Ok(algorithm),
         None => Err(format!("S3 has no {algorithm}")),
     }

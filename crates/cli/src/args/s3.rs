@@ -30,10 +30,10 @@ pub(crate) struct S3Args {
     #[arg(long)]
     pub(crate) request_payer: bool,
     /// Where the bucket stands in URLs.
-    #[arg(long, value_name = "STYLE", default_value = "auto", value_parser = choice::<AddressingStyle, 3>([
-        ("auto", "in the host name at AWS, in the path elsewhere"),
-        ("path", "in the path"),
-        ("virtual", "in the host name"),
+    #[arg(long, value_name = "STYLE", default_value = "auto", value_parser = choice([
+        ("auto", AddressingStyle::Auto, "in the host name at AWS, in the path elsewhere"),
+        ("path", AddressingStyle::Path, "in the path"),
+        ("virtual", AddressingStyle::Virtual, "in the host name"),
     ]))]
     pub(crate) addressing_style: AddressingStyle,
 }

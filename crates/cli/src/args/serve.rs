@@ -69,10 +69,10 @@ pub(crate) struct FileArgs {
     #[arg(short, long)]
     pub(crate) writable: bool,
     /// What an acknowledged upload survives [default: file].
-    #[arg(long, value_name = "LEVEL", value_parser = choice::<UploadDurability, 3>([
-        ("none", "A crash of haul; a power cut may lose the file"),
-        ("file", "A power cut leaves the old file or the new one, each whole"),
-        ("full", "A power cut leaves the new one"),
+    #[arg(long, value_name = "LEVEL", value_parser = choice([
+        ("none", UploadDurability::None, "A crash of haul; a power cut may lose the file"),
+        ("file", UploadDurability::File, "A power cut leaves the old file or the new one, each whole"),
+        ("full", UploadDurability::Full, "A power cut leaves the new one"),
     ]))]
     pub(crate) durability: Option<UploadDurability>,
     /// Largest upload [default: what the disk has].

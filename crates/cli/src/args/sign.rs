@@ -32,10 +32,10 @@ pub(crate) struct SignArgs {
     )]
     pub(crate) expires: DurationArg,
     /// What the URL allows.
-    #[arg(long, value_name = "METHOD", default_value = "GET", ignore_case = true, value_parser = choice::<SignableMethod, 3>([
-        ("GET", "Read the file, or list the folder if the URL ends in /"),
-        ("PUT", "Upload the file, any number of times"),
-        ("DELETE", "Delete the file"),
+    #[arg(long, value_name = "METHOD", default_value = "GET", ignore_case = true, value_parser = choice([
+        ("GET", SignableMethod::Get, "Read the file, or list the folder if the URL ends in /"),
+        ("PUT", SignableMethod::Put, "Upload the file, any number of times"),
+        ("DELETE", SignableMethod::Delete, "Delete the file"),
     ]))]
     pub(crate) method: SignableMethod,
     /// Make a key in a new file that only you can read; `-` is standard output.

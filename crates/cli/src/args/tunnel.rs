@@ -223,9 +223,9 @@ pub(crate) struct ProcessOptions {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log: Option<LogTarget>,
     /// Format of the connection log.
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = choice::<TunnelLogFormat, 2>([
-        ("text", "One line for people"),
-        ("json", "One object a line"),
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = choice([
+        ("text", TunnelLogFormat::Text, "One line for people"),
+        ("json", TunnelLogFormat::Json, "One object a line"),
     ]))]
     pub(crate) log_format: TunnelLogFormat,
     /// Serve /healthz, /metrics (Prometheus) and /tunnels on this address.

@@ -9,16 +9,14 @@ use std::time::Duration;
 use haul_net::ClientConfig;
 use haul_plan::{Checksum, KeyFilter};
 use haul_s3::S3Address;
-use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchSummary};
-use haul_transfer::bucket::{BucketError, ObjectLister};
+use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchOutputs, BatchSummary};
+use haul_transfer::bucket::{BucketError, StoreSession};
 use haul_transfer::manifest::ManifestRow;
 use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::objects::report as report_bucket_error;
-use super::outputs::BatchOutputs;
-use super::run_loop::{RenderContext, RunEnd, RunLoop, StartError, TaskSet};
+use super::run_loop::{EngineEvents, RenderContext, RunEnd, RunLoop, StartError};
 use crate::args::{GetArgs, UrlArg};
 use crate::exit::ExitReason;
 use crate::message::JsonOutputs;
@@ -48,9 +46,10 @@ pub(super) async fn run(
     let client = match sources.has_objects() {
         true => {
             let store = s3_config(&args.s3).connect(client).await?;
-            let (retry, stop) = (&get_options.retry, run_loop.stop());
-            sources.start_lists(|prefix| {
-                ObjectLister::start(store.clone(), prefix, retry.clone(), stop.clone())
+            sources.start_lists(&StoreSession {
+                client: store.clone(),
+                retry: get_options.retry.clone(),
+                stop: run_loop.stop(),
             });
             store.http().clone()
         }
@@ -64,7 +63,7 @@ pub(super) async fn run(
     } = outputs;
     print_warnings(args, renderer, Duration::ZERO, &warnings);
     let (ignored, list_failures) = (sources.ignored(), sources.failures());
-    let mut task = BatchTask::new(args, &options, run_loop.stop());
+    let mut printer = BatchPrinter::new(args, &options, run_loop.stop());
     let batch = Batch {
         client,
         get_options,
@@ -74,12 +73,12 @@ pub(super) async fn run(
         host_memory: None,
         events,
     };
-    let stop = task.stop.clone();
-    task.tasks.spawn(batch.run(Box::new(sources), stop));
-    let elapsed = run_loop.run(&mut task, renderer).await;
+    let engine = batch.run(Box::new(sources), printer.stop.clone());
+    let (summary, elapsed) = run_loop.run(engine, &mut printer, renderer).await;
+    printer.summary = summary;
     drop(staging);
     print_warnings(args, renderer, elapsed, &ignored.warnings());
-    let exit = task.finish(
+    let exit = printer.finish(
         args,
         finds_objects,
         &list_failures.take(),
@@ -132,7 +131,8 @@ fn cut_off_lines(args: &GetArgs, summary: &BatchSummary) -> Vec<String> {
 
 fn print_warnings(args: &GetArgs, renderer: &mut dyn Renderer, now: Duration, warnings: &[String]) {
     if !args.messages.quiet {
-        warnings.iter().for_each(|text| renderer.warn(now, text));
+        let warnings = warnings.iter().map(|text| message::sanitize(text));
+        warnings.for_each(|text| renderer.warn(now, &text));
     }
 }
 
@@ -251,9 +251,8 @@ fn are_failures_permanent(summary: &BatchSummary) -> bool {
         .all(|cause| lasting(cause.class))
 }
 
-/// The one task of a batch, and its results.
-struct BatchTask {
-    tasks: JoinSet<BatchSummary>,
+/// The results of a batch.
+struct BatchPrinter {
     /// Stops the batch. A signal cancels it, too.
     stop: CancellationToken,
     /// Cancelled by a signal.
@@ -264,10 +263,9 @@ struct BatchTask {
     summary: BatchSummary,
 }
 
-impl BatchTask {
+impl BatchPrinter {
     fn new(args: &GetArgs, options: &BatchOptions, stop_signal: CancellationToken) -> Self {
         Self {
-            tasks: JoinSet::new(),
             // A signal stops the batch, but not only a signal does.
             stop: stop_signal.child_token(),
             stop_signal,
@@ -334,13 +332,7 @@ impl BatchTask {
     }
 }
 
-impl TaskSet for BatchTask {
-    type End = BatchSummary;
-
-    fn tasks(&mut self) -> &mut JoinSet<BatchSummary> {
-        &mut self.tasks
-    }
-
+impl EngineEvents for BatchPrinter {
     fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent) {
         if let TransferEvent::BatchRow(row) = event
             && self.undelivered.is_none()
@@ -348,12 +340,6 @@ impl TaskSet for BatchTask {
         {
             self.result_lost(context.renderer, &error);
         }
-    }
-
-    fn on_end(&mut self, context: RenderContext<'_>, summary: BatchSummary) {
-        self.summary = summary;
-        // Here, where signals are received even if nobody reads.
-        self.on_tick(context);
     }
 
     fn on_tick(&mut self, context: RenderContext<'_>) {

@@ -10,11 +10,11 @@ use haul_lab::{Origin, OriginResource, ResourceContent};
 use haul_net::ClientConfig;
 use haul_plan::{Checksum, DigestAlgorithm};
 use haul_transfer::{
-    ConnectionCount, DownloadJob, DownloadOutcome, GetError, GetOptions, JobOutput,
+    ConnectionCount, DownloadJob, DownloadOutcome, GetError, GetOptions, JobOutput, TransferEvent,
 };
 use url::Url;
 
-use super::run_loop::new_runtime;
+use super::run_loop::{EngineEvents, RenderContext, new_runtime};
 use super::single_downloads::run_downloads;
 use crate::args::{DemoArgs, ProgressKind};
 use crate::exit::ExitReason;
@@ -102,20 +102,13 @@ async fn download(
     let Ok(url) = Url::parse(&url) else {
         unreachable!("an origin's own URL: {url}")
     };
+    let output = JobOutput::File(directory.join(demo_download.file));
     let job = DownloadJob {
-        id: 0,
-        url,
-        output: JobOutput::File(directory.join(demo_download.file)),
         checksums: vec![Checksum {
             algorithm: DigestAlgorithm::Sha256,
             digest: None,
         }],
-        mirrors: Vec::new(),
-        piece_digests: None,
-        credential_urls: None,
-        expected_size: None,
-        replaces_file: false,
-        headers: Default::default(),
+        ..DownloadJob::new(0, url, output)
     };
     let options = GetOptions {
         connections: demo_download.connections,
@@ -134,26 +127,30 @@ async fn download(
         verbose: false,
         scope: ProgressScope::Downloads(1),
     });
-    let mut result = Err(ExitReason::Interrupted);
-    let running = run_downloads(
-        client,
-        options,
-        vec![job],
-        &mut *renderer,
-        |context, job, ended| {
-            result = ended.as_ref().cloned().map_err(|error| {
-                if !matches!(error, GetError::Interrupted { .. }) {
-                    context.renderer.job_failed(context.now, job.id, error);
-                }
-                ExitReason::from_error(error)
-            });
-        },
-    );
+    let mut result = DemoResult(Err(ExitReason::Interrupted));
+    let running = run_downloads(client, options, vec![job], &mut *renderer, &mut result);
     if let Err(error) = running.await {
         message::print_error(&message::chain_text(&error), None);
         return Err(ExitReason::LocalIo);
     }
-    result
+    result.0
+}
+
+/// The result of the one download.
+struct DemoResult(Result<DownloadOutcome, ExitReason>);
+
+impl EngineEvents for DemoResult {
+    fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent) {
+        if let TransferEvent::DownloadEnded(ended) = event {
+            self.0 = ended.result.as_ref().cloned().map_err(|error| {
+                if !matches!(error, GetError::Interrupted { .. }) {
+                    let (now, job) = (context.now, ended.job.id);
+                    context.renderer.job_failed(now, job, error);
+                }
+                ExitReason::from_error(error)
+            });
+        }
+    }
 }
 
 fn outcome_text(outcome: &DownloadOutcome) -> String {

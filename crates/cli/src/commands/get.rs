@@ -5,15 +5,20 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use haul_net::ClientConfig;
+use haul_transfer::archive::{ArchiveError, ArchiveOptions};
+use haul_transfer::batch::{BatchDestination, BatchOutputError, BatchOutputs};
+use haul_transfer::disk::StorageWrapping;
+use haul_transfer::manifest::ManifestError;
 
-use super::outputs::BatchOutputs;
-use super::run_loop::{StartError, new_runtime};
+use super::run_loop::block_on;
 use super::{batch, single_downloads};
-use crate::args::{ChecksumArg, GetArgs};
+use crate::args::{BatchArgs, ChecksumArg, GetArgs};
 use crate::exit::ExitReason;
 use crate::message::JsonOutputs;
 use crate::progress::{ProgressOptions, ProgressScope, new_renderer};
-use crate::settings::{GetSettings, GetTask, no_proxy_warnings, s3_config, world_readable_warning};
+use crate::settings::{
+    GetSettings, GetTask, archive_destination, no_proxy_warnings, s3_config, world_readable_warning,
+};
 use crate::{message, output};
 
 /// Downloads what the arguments name, and reports results.
@@ -24,13 +29,7 @@ pub(crate) fn run(args: &GetArgs) -> ExitCode {
 /// Checks everything that can fail before the first request, then downloads.
 fn prepare_and_run(args: &GetArgs) -> Result<ExitReason, ExitReason> {
     let outputs = JsonOutputs::requested_by(args);
-    let settings = GetSettings::resolve(args).map_err(|error| {
-        outputs.report_failure(
-            error.exit_reason(),
-            &message::chain_text(&error),
-            error.hint(),
-        )
-    })?;
+    let settings = GetSettings::resolve(args).map_err(|error| error.report(outputs))?;
     if results_go_to_stdout(args) {
         output::check_stdout().map_err(|error| {
             let (text, hint) = output::explain_write_error(&error);
@@ -48,15 +47,67 @@ fn prepare_and_run(args: &GetArgs) -> Result<ExitReason, ExitReason> {
             outputs.report_failure(ExitReason::LocalIo, &text, Some(hint))
         })?;
     }
-    let batch_outputs = BatchOutputs::open(&args.batch)
-        .map_err(|cannot| outputs.report_failure(cannot.exit, &cannot.text, cannot.hint))?;
-    let runtime = new_runtime().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
+    let batch_outputs = open_outputs(&args.batch).map_err(|error| {
+        let exit = match error {
+            BatchOutputError::Manifest(ManifestError::UnknownExtension { .. }) => ExitReason::Usage,
+            _ => ExitReason::LocalIo,
+        };
+        outputs.report_failure(exit, &message::chain_text(&error), output_hint(&error))
     })?;
-    let exit = runtime.block_on(download(args, settings, batch_outputs));
-    // A name lookup that hangs in the system's resolver is not waited for.
-    runtime.shutdown_background();
-    Ok(exit)
+    block_on(outputs, async {
+        Ok(download(args, settings, batch_outputs).await)
+    })
+}
+
+/// Opens the manifest and the archive that the arguments name.
+fn open_outputs(args: &BatchArgs) -> Result<BatchOutputs, BatchOutputError> {
+    let destination = args.tar.as_deref().map_or(BatchDestination::Files, |tar| {
+        BatchDestination::Archive(ArchiveOptions {
+            destination: archive_destination(tar),
+            shard_size: args.shard_size.map(|size| size.0),
+            wrapping: StorageWrapping::default(),
+        })
+    });
+    BatchOutputs::open(args.manifest.as_deref(), destination)
+}
+
+/// What the user can do about an output that cannot be opened.
+fn output_hint(error: &BatchOutputError) -> Option<&'static str> {
+    const OTHER_MANIFEST: &str = "use a new manifest, or the output that this one was written for";
+    Some(match error {
+        BatchOutputError::Manifest(error) => match error {
+            ManifestError::UnknownExtension { .. } => {
+                "the file extension selects the format: --manifest done.jsonl"
+            }
+            ManifestError::NotAManifest { .. } => {
+                "choose another name: haul does not overwrite other files"
+            }
+            ManifestError::DescribesFiles { .. } | ManifestError::DescribesArchive { .. } => {
+                OTHER_MANIFEST
+            }
+            ManifestError::NotARegularFile { .. } => {
+                "the next run reads it again, so it must be a regular file"
+            }
+            ManifestError::Locked { .. } => "wait for the other run, or use another manifest",
+            _ => return None,
+        },
+        BatchOutputError::Archive(error) => match error {
+            ArchiveError::Exists { .. } => {
+                "haul continues an archive only with its --manifest, and if nobody has changed it; otherwise choose another name"
+            }
+            ArchiveError::InTheWay { .. } => {
+                "haul continues the archive of an earlier run only with its --manifest; otherwise remove the file"
+            }
+            ArchiveError::IsDirectory { .. } => "--tar names a file, -d a directory",
+            ArchiveError::Locked { .. } => "wait for the other run, or write another archive",
+            ArchiveError::OtherArchive { .. } => OTHER_MANIFEST,
+            ArchiveError::MissingEntries { .. } => {
+                "the manifest belongs to another archive: restore that archive, or remove both"
+            }
+            _ => return None,
+        },
+        BatchOutputError::Staging(_) => return None,
+    })
 }
 
 fn results_go_to_stdout(args: &GetArgs) -> bool {
@@ -128,14 +179,7 @@ async fn download(args: &GetArgs, settings: GetSettings, outputs: BatchOutputs) 
             }
             end.exit
         }
-        Err(error) => {
-            let exit = match error {
-                StartError::Settings(_) | StartError::Store(_) => ExitReason::Usage,
-                StartError::Signals(_) => ExitReason::LocalIo,
-            };
-            let outputs = JsonOutputs::requested_by(args);
-            outputs.report_failure(exit, &message::chain_text(&error), None)
-        }
+        Err(error) => error.report(JsonOutputs::requested_by(args)),
     }
 }
 

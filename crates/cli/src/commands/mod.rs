@@ -7,7 +7,6 @@ pub(crate) mod cp;
 pub(crate) mod demo;
 pub(crate) mod get;
 pub(crate) mod objects;
-mod outputs;
 pub(crate) mod put;
 mod run_loop;
 pub(crate) mod serve;

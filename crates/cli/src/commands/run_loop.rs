@@ -1,12 +1,11 @@
 //! The runtime of downloads, and the loop that handles all events.
 //!
-//! Tasks run on the runtime's threads and touch only their files. Their events, their results, signals and the time meet in
-//! [`RunLoop::run`], which alone writes to the terminal: its `select!` only says what happened, and a synchronous method decides. What the
-//! tasks are, and what their results mean, is up to a [`TaskSet`].
+//! An engine runs on the runtime's threads and touches only its files. Its events, signals and the time meet in [`RunLoop::run`], which
+//! alone writes to the terminal: its `select!` only says what happened, and synchronous methods decide. What results mean is up to the
+//! command's [`EngineEvents`].
 
 use std::io;
 use std::num::NonZero;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use haul_transfer::{TransferEvent, TransferEventSender};
@@ -17,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::ExitReason;
+use crate::message::{self, JsonOutputs};
 use crate::open_file_limit;
 use crate::progress::Renderer;
 use crate::signals::{StopSignal, StopSignals, exit_at_once};
@@ -43,6 +43,23 @@ pub(super) fn new_runtime() -> io::Result<Runtime> {
         .build()
 }
 
+/// Runs a command on a runtime of its own.
+///
+/// # Errors
+/// The command's, and those of the system, which are reported.
+pub(super) fn block_on<T>(
+    outputs: JsonOutputs,
+    command: impl Future<Output = Result<T, ExitReason>>,
+) -> Result<T, ExitReason> {
+    let runtime = new_runtime().map_err(|error| {
+        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
+    })?;
+    let output = runtime.block_on(command);
+    // A name lookup that hangs in the system's resolver is not waited for.
+    runtime.shutdown_background();
+    output
+}
+
 /// Why a run could not start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
@@ -55,6 +72,17 @@ pub(super) enum StartError {
     /// Signals cannot be received.
     #[error("cannot receive signals")]
     Signals(#[source] io::Error),
+}
+
+impl StartError {
+    /// Reports it, and returns the exit code.
+    pub(super) fn report(&self, outputs: JsonOutputs) -> ExitReason {
+        let exit = match self {
+            Self::Settings(_) | Self::Store(_) => ExitReason::Usage,
+            Self::Signals(_) => ExitReason::LocalIo,
+        };
+        outputs.report_failure(exit, &message::chain_text(self), None)
+    }
 }
 
 /// How a run ended.
@@ -71,21 +99,12 @@ pub(super) struct RenderContext<'a> {
     pub(super) now: Duration,
 }
 
-/// The tasks of a run, and the handling of their results.
-pub(super) trait TaskSet: Send {
-    /// The result of a task.
-    type End: Send + 'static;
+/// Handles the events of an engine, before the renderer does.
+pub(super) trait EngineEvents: Send {
+    fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent);
 
-    fn tasks(&mut self) -> &mut JoinSet<Self::End>;
-
-    /// Handles an event, before the renderer does.
-    fn on_event(&mut self, _stage: RenderContext<'_>, _event: &TransferEvent) {}
-
-    /// Handles the result of a task.
-    fn on_end(&mut self, stage: RenderContext<'_>, end: Self::End);
-
-    /// Time has passed. Called about ten times a second.
-    fn on_tick(&mut self, _stage: RenderContext<'_>) {}
+    /// Time has passed, or the engine has ended.
+    fn on_tick(&mut self, _context: RenderContext<'_>) {}
 }
 
 /// Receives signals and events from its creation on.
@@ -124,17 +143,21 @@ impl RunLoop {
         self.stop.clone()
     }
 
-    /// Runs until all tasks have ended, and returns how long that took.
+    /// Runs an engine to its end, and returns its output and how long that took.
     ///
-    /// The first signal stops the tasks, the second ends the process.
-    pub(super) async fn run<C: TaskSet>(
+    /// The first signal stops the engine, the second ends the process.
+    pub(super) async fn run<O: Default + Send + 'static>(
         self,
-        task_set: &mut C,
+        engine: impl Future<Output = O> + Send + 'static,
+        handler: &mut dyn EngineEvents,
         renderer: &mut dyn Renderer,
-    ) -> Duration {
+    ) -> (O, Duration) {
         let (mut signals, mut events, started) = (self.signals, self.events, self.started);
+        let mut engines = JoinSet::new();
+        engines.spawn(engine);
+        let mut output = O::default();
         let mut state = RunLoopState {
-            tasks: task_set,
+            handler,
             stop: self.stop,
             is_stopping: false,
             started,
@@ -142,27 +165,33 @@ impl RunLoop {
             next_frame: Duration::ZERO,
         };
         loop {
-            // Events before results: a job's last event is shown before its result.
-            let event = tokio::select! {
+            tokio::select! {
                 biased;
-                signal = signals.next() => RunEvent::Signal(signal),
-                event = events.recv() => RunEvent::Transfer(event),
-                Some(end) = state.tasks.tasks().join_next() => RunEvent::TaskEnded(end),
-                () = sleep_until(started + state.next_frame) => RunEvent::Tick,
-            };
-            if state.handle(event).is_break() {
-                break;
+                signal = signals.next() => state.on_signal(signal),
+                event = events.recv() => match event {
+                    Some(event) => state.on_event(&event),
+                    None => break,
+                },
+                Some(end) = engines.join_next() => output = engine_output(end),
+                () = sleep_until(started + state.next_frame) => {}
             }
             // A batch may send so many events that the timer never fires.
             state.draw_if_due();
         }
-        // The last result may still wait when the channel of events has closed.
-        while let Some(end) = state.tasks.tasks().join_next().await {
-            let _ = state.handle(RunEvent::TaskEnded(end));
+        // The output may still wait when the channel of events has closed.
+        while let Some(end) = engines.join_next().await {
+            output = engine_output(end);
         }
+        // Here, where signals are received even if nobody reads.
+        state.tick();
         state.renderer.clear();
-        started.elapsed()
+        (output, started.elapsed())
     }
+}
+
+/// The output of an engine. Engines are never aborted here, so one without an output panicked: the bug is passed on.
+fn engine_output<O>(end: Result<O, JoinError>) -> O {
+    end.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// Handles signals until the result is dropped: the first cancels `stop`, and some time after the second, which a running loop would have
@@ -184,22 +213,35 @@ pub(super) fn stop_on_signals(stop: CancellationToken) -> Result<JoinSet<()>, St
     Ok(task)
 }
 
-enum RunEvent<E> {
-    Signal(StopSignal),
-    /// An event of a task; `None` when there are no more.
-    Transfer(Option<TransferEvent>),
-    /// A task has ended, or panicked.
-    TaskEnded(Result<E, JoinError>),
-    /// A frame is due.
-    Tick,
+/// Runs an engine that has no progress to show. `on_event` handles its events; when that fails, the engine is dropped.
+///
+/// # Errors
+/// Those of `on_event`.
+pub(super) async fn with_events<F: Future>(
+    engine: impl FnOnce(TransferEventSender) -> F,
+    mut on_event: impl FnMut(TransferEvent) -> Result<(), ExitReason>,
+) -> Result<F::Output, ExitReason> {
+    let (sender, mut events) = mpsc::channel(EVENT_QUEUE);
+    let mut engine = Box::pin(engine(sender));
+    let output = loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.recv() => on_event(event)?,
+            output = &mut engine => break output,
+        }
+    };
+    while let Some(event) = events.recv().await {
+        on_event(event)?;
+    }
+    Ok(output)
 }
 
 /// The state of the loop.
-struct RunLoopState<'a, C> {
-    tasks: &'a mut C,
-    /// Stops the tasks.
+struct RunLoopState<'a> {
+    handler: &'a mut dyn EngineEvents,
+    /// Stops the engine.
     stop: CancellationToken,
-    /// Whether a signal has stopped them.
+    /// Whether a signal has stopped it.
     is_stopping: bool,
     /// `now` counts from here.
     started: Instant,
@@ -207,33 +249,29 @@ struct RunLoopState<'a, C> {
     next_frame: Duration,
 }
 
-impl<C: TaskSet> RunLoopState<'_, C> {
-    /// Handles an event. Breaks when there are no more.
-    fn handle(&mut self, event: RunEvent<C::End>) -> ControlFlow<()> {
+impl RunLoopState<'_> {
+    fn on_event(&mut self, event: &TransferEvent) {
         let now = self.started.elapsed();
-        match event {
-            RunEvent::Transfer(None) => return ControlFlow::Break(()),
-            RunEvent::Transfer(Some(event)) => {
-                self.tasks.on_event(context(self.renderer, now), &event);
-                self.renderer.on_event(now, &event);
-            }
-            RunEvent::Tick => {}
-            RunEvent::TaskEnded(Ok(end)) => self.tasks.on_end(context(self.renderer, now), end),
-            // Tasks are never aborted here, so the task panicked: the bug is passed on.
-            RunEvent::TaskEnded(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-            RunEvent::Signal(StopSignal::HangUp) if self.is_stopping => {}
-            RunEvent::Signal(_) if self.is_stopping => {
+        let renderer = &mut *self.renderer;
+        self.handler
+            .on_event(RenderContext { renderer, now }, event);
+        self.renderer.on_event(now, event);
+    }
+
+    fn on_signal(&mut self, signal: StopSignal) {
+        match signal {
+            StopSignal::HangUp if self.is_stopping => {}
+            _ if self.is_stopping => {
                 self.renderer.clear();
                 exit_at_once();
             }
-            RunEvent::Signal(_) => {
+            _ => {
                 self.is_stopping = true;
                 self.stop.cancel();
                 self.renderer
                     .print("haul: stopping; a second signal stops at once");
             }
         }
-        ControlFlow::Continue(())
     }
 
     /// Draws a frame if one is due.
@@ -241,12 +279,13 @@ impl<C: TaskSet> RunLoopState<'_, C> {
         let now = self.started.elapsed();
         if now >= self.next_frame {
             self.next_frame = now + FRAME_INTERVAL;
-            self.tasks.on_tick(context(self.renderer, now));
+            self.tick();
             self.renderer.on_tick(now);
         }
     }
-}
 
-fn context(renderer: &mut dyn Renderer, now: Duration) -> RenderContext<'_> {
-    RenderContext { renderer, now }
+    fn tick(&mut self) {
+        let (renderer, now) = (&mut *self.renderer, self.started.elapsed());
+        self.handler.on_tick(RenderContext { renderer, now });
+    }
 }

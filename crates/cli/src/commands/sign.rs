@@ -78,7 +78,7 @@ fn make_key(file: &Path) -> Result<(), ExitReason> {
 fn random_key() -> io::Result<String> {
     let mut bytes = [0; KEY_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(haul_digest::hex(&bytes))
 }
 
 fn write_key(file: &Path) -> io::Result<()> {

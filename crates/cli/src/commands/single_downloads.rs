@@ -7,10 +7,10 @@ use std::time::Duration;
 use haul_net::ClientConfig;
 use haul_transfer::{
     DownloadJob, DownloadOutcome, GetError, GetOptions, JobOutput, LocalError, TransferEngine,
+    TransferEvent,
 };
-use tokio::task::JoinSet;
 
-use super::run_loop::{RenderContext, RunEnd, RunLoop, StartError, TaskSet};
+use super::run_loop::{EngineEvents, RenderContext, RunEnd, RunLoop, StartError};
 use crate::args::{GetArgs, GetMessageArgs};
 use crate::exit::{ExitReason, ExitTally};
 use crate::message::JsonOutputs;
@@ -39,10 +39,7 @@ pub(super) async fn run(
             .tally
             .add(outputs.report_failure(ExitReason::Usage, &text, None));
     }
-    let on_end = |context: RenderContext<'_>, job: &DownloadJob, result: &DownloadResult| {
-        writer.write_result(context, job, result);
-    };
-    let elapsed = run_downloads(client, options, jobs, renderer, on_end).await?;
+    let elapsed = run_downloads(client, options, jobs, renderer, &mut writer).await?;
     if count > 1 && !args.messages.quiet {
         let width = renderer.line_width();
         let line = report::total_line(writer.done, count, writer.bytes, elapsed, width);
@@ -55,7 +52,7 @@ pub(super) async fn run(
     })
 }
 
-/// Runs all jobs at once and returns how long that took. `on_end` gets each result when it is there, and prints through the renderer.
+/// Runs all jobs at once and returns how long that took. `writer` prints results through the renderer.
 ///
 /// The first signal stops the jobs, the second ends the process.
 ///
@@ -66,52 +63,17 @@ pub(super) async fn run_downloads(
     options: GetOptions,
     jobs: Vec<DownloadJob>,
     renderer: &mut dyn Renderer,
-    on_end: impl FnMut(RenderContext<'_>, &DownloadJob, &DownloadResult) + Send,
+    writer: &mut dyn EngineEvents,
 ) -> Result<Duration, StartError> {
     let (run_loop, sender) = RunLoop::start()?;
     let engine = TransferEngine::new(haul_net::Client::new(client)?, options, sender);
-    let mut tasks = RunningDownloads {
-        running: JoinSet::new(),
-        on_end,
-    };
-    for job in jobs {
-        let (engine, stop) = (engine.clone(), run_loop.stop());
-        tasks.running.spawn(async move {
-            let result = engine.get(job.clone(), stop).await;
-            Box::new((job, result))
-        });
-    }
-    // The channel of events closes with the engine's last clone.
-    drop(engine);
-    Ok(run_loop.run(&mut tasks, renderer).await)
+    let downloads = engine.get_all(jobs, run_loop.stop());
+    let ((), elapsed) = run_loop.run(downloads, writer, renderer).await;
+    Ok(elapsed)
 }
 
 /// How a job ended.
 type DownloadResult = Result<DownloadOutcome, GetError>;
-
-/// A job and its result.
-type FinishedDownload = Box<(DownloadJob, DownloadResult)>;
-
-struct RunningDownloads<F> {
-    running: JoinSet<FinishedDownload>,
-    /// Gets each result.
-    on_end: F,
-}
-
-impl<F: FnMut(RenderContext<'_>, &DownloadJob, &DownloadResult) + Send> TaskSet
-    for RunningDownloads<F>
-{
-    type End = FinishedDownload;
-
-    fn tasks(&mut self) -> &mut JoinSet<FinishedDownload> {
-        &mut self.running
-    }
-
-    fn on_end(&mut self, context: RenderContext<'_>, end: FinishedDownload) {
-        let (job, result) = &*end;
-        (self.on_end)(context, job, result);
-    }
-}
 
 /// Writes results and counts them.
 #[derive(Debug)]
@@ -229,6 +191,14 @@ impl<'a> ResultWriter<'a> {
         if self.tally.lost_result(exit) && exit != ExitReason::ReaderGone {
             let (text, hint) = output::explain_write_error(error);
             renderer.print(&message::error_text(&text, Some(hint)));
+        }
+    }
+}
+
+impl EngineEvents for ResultWriter<'_> {
+    fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent) {
+        if let TransferEvent::DownloadEnded(ended) = event {
+            self.write_result(context, &ended.job, &ended.result);
         }
     }
 }

@@ -73,7 +73,7 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     let entered = server.enter();
     let engine = TunnelEngine::new(TunnelEngineOptions {
         max_connections: process.max_connections.connections,
-        max_connections_set_by: process.max_connections.reason_text().into(),
+        max_connections_set_by: process.max_connections.set_by.as_str().into(),
         log: log.map(|log| (log, process.options.log_format)),
     });
     let mut listeners = TunnelListenerSet::new(engine.clone(), InheritedSockets::take()?);

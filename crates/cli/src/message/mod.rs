@@ -20,7 +20,7 @@ use haul_transfer::TransferWarning;
 
 pub(crate) use background::{finish_printing, print_in_background};
 pub(crate) use json_outputs::JsonOutputs;
-pub(crate) use remedies::{error_hint, remedies_hint, store_hint, tunnel_hint, upload_hint};
+pub(crate) use remedies::{bucket_hint, error_hint, remedies_hint, tunnel_hint, upload_hint};
 pub(crate) use server_hints::{certificate_hint, listen_hint};
 pub(crate) use usage::report_usage_error;
 

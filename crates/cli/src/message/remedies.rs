@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use haul_net::{Kind, TlsProblem};
 use haul_plan::{Remedy, TlsEndpoint, TransferTimeLimit, remedies_text};
-use haul_s3::S3Error;
 use haul_transfer::GetError;
+use haul_transfer::bucket::BucketError;
 use haul_transfer::put::PutError;
 
 /// The commands whose flags differ.
@@ -31,9 +31,12 @@ pub(crate) fn upload_hint(error: &PutError) -> Option<String> {
     hint_text(&error.remedies(), HintCommand::Put)
 }
 
-/// What the user can do about an error of a store.
-pub(crate) fn store_hint(error: &S3Error) -> Option<String> {
-    hint_text(&error.remedies(), HintCommand::Put)
+/// What the user can do about an operation on a bucket that ended.
+pub(crate) fn bucket_hint(error: &BucketError) -> Option<String> {
+    match error {
+        BucketError::Interrupted => None,
+        BucketError::Store(error) => hint_text(&error.remedies(), HintCommand::Put),
+    }
 }
 
 /// What the user of a tunnel can do about a target that cannot be reached. A connection of a tunnel only has the proxy to begin with.
@@ -83,8 +86,8 @@ fn words(remedy: &Remedy, command: HintCommand) -> Option<Cow<'_, str>> {
         Remedy::IgnoreRobotsTag => "--robots-tag ignore downloads it all the same",
         Remedy::AllowDowngrade => "--allow-downgrade follows this redirect",
         Remedy::FollowMoreRedirects => "--max-redirs N follows more",
-        Remedy::Replace => "--overwrite replaces it",
-        Remedy::ReplaceIfOlder => "--update does so only if the origin has a newer one",
+        Remedy::Replace => "--overwrite replaces the file",
+        Remedy::ReplaceIfOlder => "--update replaces it only if the origin has a newer one",
         Remedy::Rename => "or choose another name with -o",
         Remedy::WriteToFile => "-o FILE writes to a file",
         Remedy::WriteElsewhere => "choose a place you may write to with -o or -d",
@@ -112,8 +115,8 @@ fn connection_words(remedy: &Remedy, command: HintCommand) -> Option<&'static st
             "log in with -U USER; see haul tunnel --help for other ways"
         }
         Remedy::LogInToProxy => "log in with -U USER; see haul get --help for other ways",
-        Remedy::ChangeProxy if is_tunnel => "use another with -p PROXY, or none with -p ''",
-        Remedy::ChangeProxy => "use another with --proxy URL, or none with --proxy ''",
+        Remedy::ChangeProxy if is_tunnel => "use another proxy with -p PROXY, or none with -p ''",
+        Remedy::ChangeProxy => "use another proxy with --proxy URL, or none with --proxy ''",
         Remedy::BypassProxy if is_tunnel => return None,
         Remedy::BypassProxy => "--proxy '' bypasses the proxy",
         Remedy::UseProxy if is_tunnel => "is a proxy needed (-p)?",

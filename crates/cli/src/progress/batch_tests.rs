@@ -90,22 +90,15 @@ fn row(state: JobRowState, url: &str) -> TransferEvent {
     let error = (state == JobRowState::Failed)
         .then(|| ManifestRowError::new(ErrorClass::Network, "closed".into()));
     TransferEvent::BatchRow(Box::new(ManifestRow {
-        line: Some(1),
-        url: url.into(),
         path: Some("d/f".into()),
-        state,
-        status: None,
         bytes: 12_595,
-        checksums: Vec::new(),
-        etag: None,
         attempts: 1,
         timings: RowTimings {
             total: 34,
             ..RowTimings::default()
         },
         error,
-        shard: None,
-        listed_size: None,
+        ..ManifestRow::new(Some(1), url.into(), state)
     }))
 }
 

@@ -178,8 +178,7 @@ pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value
             json!({"event": "retry", "attempt": attempt, "of": limit, "wait_ms": millis(*wait), "why": why.to_string()})
         }
         TransferEvent::Warning { warning, url, .. } => {
-            let text = message::transfer_warning_line(warning, url.as_deref());
-            json!({"event": "warning", "text": text})
+            json!({"event": "warning", "text": message::transfer_warning_line(warning, url.as_deref())})
         }
         TransferEvent::Verifying { bytes, .. } => json!({"event": "verifying", "bytes": bytes}),
         TransferEvent::Finished { bytes, elapsed, .. } => {

@@ -19,55 +19,12 @@ const CAUSES: usize = 10;
 
 /// The result of a job as an object, with the keys of a manifest row.
 pub(crate) fn row_object(row: &ManifestRow) -> Value {
-    let mut checksums = row
-        .checksums
-        .iter()
-        .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
-    let ms = &row.timings;
     let action = match row.state {
         JobRowState::Done | JobRowState::Failed => FileAction::Download,
         JobRowState::Skipped => FileAction::Skip,
     };
-    let mut object = json!({
-        "action": action.name(),
-        "state": row.state.name(),
-        "url": row.url,
-        "bytes": row.bytes,
-        "attempts": row.attempts,
-    });
-    // Unknown values are left out, as in a manifest.
-    let mut set = |key: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            object[key] = value;
-        }
-    };
-    let timings = json!({
-        "dns": ms.dns, "connect": ms.connect, "tls": ms.tls, "first_byte": ms.first_byte, "total": ms.total,
-    });
-    set("ms", (row.attempts > 0).then_some(timings));
-    set("path", row.path.as_deref().map(Value::from));
-    set("status", row.status.map(Value::from));
-    set("checksum", checksums.next().map(Value::from));
-    let others: Vec<String> = checksums.collect();
-    set(
-        "checksums",
-        (!others.is_empty()).then(|| Value::from(others)),
-    );
-    set("etag", row.etag.as_deref().map(Value::from));
-    // A URL on the command line has no line.
-    set("line", row.line.filter(|line| *line > 0).map(Value::from));
-    if let Some(placed) = &row.shard {
-        set("shard", Some(placed.shard.as_str().into()));
-        set("offset", Some(placed.offset.into()));
-        set("end", Some(placed.end.into()));
-    }
-    if let Some(error) = &row.error {
-        set(
-            "error_class",
-            Some(ExitReason::from_class(error.class).name().into()),
-        );
-        set("error", Some(error.text.as_str().into()));
-    }
+    let mut object = json!(row.fields());
+    object["action"] = action.name().into();
     object
 }
 
@@ -292,10 +249,7 @@ mod tests {
 
     fn done() -> ManifestRow {
         ManifestRow {
-            line: Some(7),
-            url: "http://h.test/f?sig=***".into(),
             path: Some("d/f".into()),
-            state: JobRowState::Done,
             status: Some(200),
             bytes: 12_595,
             checksums: vec![
@@ -311,9 +265,7 @@ mod tests {
                 first_byte: 4,
                 total: 34,
             },
-            error: None,
-            shard: None,
-            listed_size: None,
+            ..ManifestRow::new(Some(7), "http://h.test/f?sig=***".into(), JobRowState::Done)
         }
     }
 

@@ -7,18 +7,18 @@ use std::fs::File;
 use std::io::{self, Seek as _};
 use std::path::Path;
 
-use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
+use haul_plan::dispatch::JobDispatcherOptions;
 use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
 use haul_transfer::ConnectionCount;
 use haul_transfer::archive::ArchiveDestination;
-use haul_transfer::batch::{BatchOptions, CommitGroupOptions};
+use haul_transfer::batch::{BatchOptions, CommitGroupOptions, dispatcher_options};
 use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat};
 
 use super::SettingError;
 use super::credentials::complete_passwords;
-use crate::args::{BatchArgs, ChecksumArg, GetArgs, LayoutKind, ListFormatArg, OnErrorArg};
-use crate::job_sources::{JobSource, JobSources};
+use crate::args::{BatchArgs, ChecksumArg, GetArgs, LayoutKind, OnErrorArg};
 use crate::{message, sys};
+use haul_transfer::{JobSource, JobSources};
 
 /// More URLs than this are a batch. These all run at once, with a line each: that hides the round trips of small files; large ones share
 /// the connections to their origin anyway.
@@ -100,7 +100,7 @@ pub(super) fn open_lists(args: &BatchArgs) -> Result<Vec<JobSource>, SettingErro
         let error = SettingError::new("-i - is given twice");
         return Err(error.with_hint("standard input can be read once"));
     }
-    let format = args.input_format.map(list_format);
+    let format = args.input_format;
     let open = |path: &std::path::PathBuf| open_list(path, format);
     args.input.iter().map(open).collect()
 }
@@ -160,17 +160,6 @@ fn document_source(
     })
 }
 
-fn list_format(format: ListFormatArg) -> ListFormat {
-    match format {
-        ListFormatArg::Plain => ListFormat::Plain,
-        ListFormatArg::Aria2 => ListFormat::Aria2,
-        ListFormatArg::Csv => ListFormat::Csv,
-        ListFormatArg::Tsv => ListFormat::Tsv,
-        ListFormatArg::Jsonl => ListFormat::JsonLines,
-        ListFormatArg::Metalink => ListFormat::Metalink,
-    }
-}
-
 /// A batch of these sources.
 pub(super) fn batch_workload(
     args: &GetArgs,
@@ -224,22 +213,9 @@ fn batch_options(
         },
         checksums,
         report_every_row: args.messages.json || args.messages.verbose || prints_digests,
-        commit_group: commit_group_options(),
+        commit_group: CommitGroupOptions::for_open_files(),
         ..BatchOptions::default()
     })
-}
-
-/// How many files share a sync: each stays open until then, and so do those of the previous group.
-fn commit_group_options() -> CommitGroupOptions {
-    let defaults = CommitGroupOptions::default();
-    let files = crate::open_file_limit::open_file_limit().map_or(defaults.max_files, |most| {
-        // Connections need descriptors, too.
-        usize::try_from(most / 8).unwrap_or(usize::MAX)
-    });
-    CommitGroupOptions {
-        max_files: files.clamp(4, defaults.max_files),
-        ..defaults
-    }
 }
 
 /// Checks that nothing else goes to standard output with the archive.
@@ -282,38 +258,6 @@ fn path_layout(args: &BatchArgs) -> PathLayout {
         (None, Some(LayoutKind::Path)) => PathLayout::Path,
         (None, Some(LayoutKind::Hash)) => PathLayout::Hash,
         (None, Some(LayoutKind::Name) | None) => PathLayout::Name,
-    }
-}
-
-/// How many files at once. A number of files above the limit of one origin raises that limit, too.
-pub(crate) fn dispatcher_options(
-    jobs: Option<u16>,
-    total: Option<u16>,
-    connections: ConnectionCount,
-) -> JobDispatcherOptions {
-    let defaults = JobDispatcherOptions::default();
-    let (jobs, total) = (jobs.map(usize::from), total.map(usize::from));
-    JobDispatcherOptions {
-        max_jobs: jobs,
-        per_host: match connections {
-            ConnectionCount::Fixed(n) => HostRequestLimit::Fixed(n),
-            ConnectionCount::Auto { .. } => HostRequestLimit::Auto {
-                max: defaults.per_host.max().max(jobs.unwrap_or(0)),
-            },
-        },
-        request_slots: total.unwrap_or_else(|| {
-            // A quarter of the descriptors: files need as many again.
-            let limit = crate::open_file_limit::open_file_limit().map_or(usize::MAX, |most| {
-                usize::try_from(most / 4).unwrap_or(usize::MAX)
-            });
-            let fixed = match connections {
-                ConnectionCount::Fixed(n) => n,
-                ConnectionCount::Auto { .. } => 0,
-            };
-            let wanted = defaults.request_slots.max(jobs.unwrap_or(0)).max(fixed);
-            wanted.min(limit.max(1))
-        }),
-        ..defaults
     }
 }
 

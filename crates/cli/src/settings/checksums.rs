@@ -73,22 +73,81 @@ fn read_list(path: &Path) -> std::io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use std::collections::HashSet;
+
+    use clap::{CommandFactory as _, Parser as _};
+    use haul_transfer::manifest::{JobRowState, ManifestRow};
 
     use super::*;
     use crate::args::CliArgs;
+    use crate::report::row_object;
+
+    fn help(command: &str) -> String {
+        let mut commands = CliArgs::command();
+        let command = commands.find_subcommand_mut(command).unwrap();
+        command.render_long_help().to_string()
+    }
+
+    /// The words in the lines that have an option.
+    fn words(text: &str, option: &str) -> HashSet<String> {
+        let lines = text.lines().filter(|line| line.contains(option));
+        let words = lines.flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric()));
+        words.map(str::to_owned).collect()
+    }
+
+    fn accepts(arguments: &[&str]) -> bool {
+        CliArgs::try_parse_from([&["haul"], arguments].concat()).is_ok()
+    }
 
     #[test]
-    fn f38_help_and_manual_have_every_digest() {
-        let mut command = CliArgs::command();
-        let get = command.find_subcommand_mut("get").unwrap();
-        let help = get.render_long_help().to_string();
-        let manual = include_str!("../../../../docs/manual/get.md");
-        let lists = include_str!("../../../../docs/manual/batch.md");
+    fn f38_parsers_help_manual_and_results_have_every_digest() {
+        let texts = [
+            (help("get"), "ALGO is one of"),
+            (
+                include_str!("../../../../docs/manual/get.md").to_owned(),
+                "**Digests.** ALGO is one of",
+            ),
+            (
+                include_str!("../../../../docs/manual/batch.md").to_owned(),
+                "is its name. A `jsonl` listing",
+            ),
+        ];
         for algorithm in DigestAlgorithm::ALL {
             let name = algorithm.name();
-            assert!(help.contains(name), "{name}");
-            assert!(manual.contains(name) && lists.contains(name), "{name}");
+            for (text, line) in &texts {
+                assert!(words(text, line).contains(name), "{line} {name}");
+            }
+            let hex = "0f".repeat(algorithm.digest_len());
+            let checksum = format!("{name}:{hex}");
+            for text in [name, &checksum] {
+                assert!(
+                    accepts(&["get", "--checksum", text, "http://h.test/f"]),
+                    "{text}"
+                );
+            }
+            let row = ManifestRow {
+                checksums: vec![(algorithm, hex)],
+                ..ManifestRow::new(None, "http://h.test/f".into(), JobRowState::Done)
+            };
+            assert_eq!(row_object(&row)["checksum"], checksum);
+        }
+    }
+
+    #[test]
+    fn f38_uploads_know_every_digest_that_s3_has() {
+        let manual = include_str!("../../../../docs/manual/s3.md");
+        for algorithm in DigestAlgorithm::ALL {
+            let name = algorithm.name();
+            let is_accepted = accepts(&["put", "--checksum", name, "f", "s3://b/k"]);
+            assert_eq!(is_accepted, algorithm.s3().is_some(), "{name}");
+            // It is sent unless another one is.
+            if is_accepted && algorithm != DigestAlgorithm::Crc64Nvme {
+                assert!(
+                    words(&help("put"), "in place of CRC64NVME").contains(name),
+                    "{name}"
+                );
+                assert!(words(manual, "`--checksum ALGO`").contains(name), "{name}");
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use crate::args::{GivenOptionError, OptionSource, ValueError};
 use crate::exit::ExitReason;
+use crate::message::{self, JsonOutputs};
 
 /// A setting that cannot be used, or a prompt that a signal ended.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +61,11 @@ impl SettingError {
     /// How the program ends.
     pub(crate) fn exit_reason(&self) -> ExitReason {
         self.exit
+    }
+
+    /// Reports it before any job, and returns the exit code.
+    pub(crate) fn report(&self, outputs: JsonOutputs) -> ExitReason {
+        outputs.report_failure(self.exit, &message::chain_text(self), self.hint())
     }
 
     /// What to do about it, if known.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use haul_net::ClientConfig;
-use haul_plan::{Glob, HttpVersionChoice, KeyPattern, RedirectOptions, RobotsTagPolicy};
+use haul_plan::{Glob, HttpVersionChoice, RedirectOptions};
 use haul_s3::S3Address;
 use haul_transfer::{
     ConnectionCount, ExistingFilePolicy, GetOptions, JobOutput, default_state_directory,
@@ -14,8 +14,9 @@ use super::{
     BatchWorkload, SettingError, SingleDownloads, add_login, batch, connection_config,
     download_limits, retry_options, single_downloads,
 };
-use crate::args::{DownloadUrl, GetArgs, RobotsTagArg, UrlArg};
-use crate::job_sources::{JobSource, ObjectSelection};
+use crate::args::{DownloadUrl, GetArgs, UrlArg};
+use haul_transfer::JobSource;
+use haul_transfer::bucket::NamedObjects;
 
 /// The resolved settings of `haul get`.
 #[derive(Debug)]
@@ -118,15 +119,10 @@ fn job_sources(args: &GetArgs) -> Result<Vec<JobSource>, SettingError> {
 fn object_source(args: &GetArgs, url: &Url) -> Result<JobSource, SettingError> {
     let address = S3Address::from_url(url)
         .map_err(|error| SettingError::new("the address cannot be used").caused_by(error))?;
-    if args.recursive {
-        let filter = args.filter.filter.clone();
-        return Ok(JobSource::Objects(ObjectSelection::below(
-            address.into_folder(),
-            filter,
-        )));
-    }
-    if !args.batch.globoff && KeyPattern::is_pattern(&address.key) {
-        return Ok(JobSource::Objects(ObjectSelection::matching(&address)));
+    let has_patterns = !args.batch.globoff;
+    let named = NamedObjects::new(&address, args.recursive, has_patterns, &args.filter.filter);
+    if let NamedObjects::Selection(selection) = named {
+        return Ok(JobSource::Objects(selection));
     }
     match address.is_prefix() {
         true => Err(
@@ -149,7 +145,7 @@ fn parse_glob(text: &str) -> Result<JobSource, SettingError> {
             .with_hint("-g/--globoff turns brackets and braces off")
     };
     let glob = Glob::parse(text).map_err(to_error)?;
-    let first = glob.nth(0).map_or_else(String::new, |item| item.url);
+    let first = glob.nth(0).unwrap_or_default();
     let first = parse_url(&first)?;
     Ok(match glob.len() {
         1 => JobSource::Url(first),
@@ -173,10 +169,7 @@ fn get_options(args: &GetArgs) -> GetOptions {
             _ => ExistingFilePolicy::Keep,
         },
         decode_content: args.output.decode,
-        robots_tag: match args.output.robots_tag {
-            RobotsTagArg::Ignore => RobotsTagPolicy::Ignore,
-            RobotsTagArg::Respect => RobotsTagPolicy::Respect,
-        },
+        robots_tag: args.output.robots_tag,
         retry: retry_options(&args.connection),
         limits: download_limits(&args.limits),
         notes_directory: default_state_directory("files"),

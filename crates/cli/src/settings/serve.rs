@@ -14,6 +14,7 @@ use std::time::Duration;
 use haul_plan::serving::TimeoutOptions;
 use haul_serve::FileServerOptions;
 use haul_serve::accept::{AcceptStrategy, WorkerThreadsOptions};
+use haul_serve::dialect::Dialect;
 use haul_serve::observe::AccessLogFormat;
 use haul_serve::store::FileStoreOptions;
 use haul_serve::tls::CertificatePair;
@@ -22,7 +23,6 @@ use haul_service::observe::{LogOptions, LogTarget};
 
 use super::{SettingError, world_readable_warning};
 use crate::args::{FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
-use crate::open_file_limit;
 pub(crate) use access::AccessSummary;
 pub(crate) use s3::S3Settings;
 
@@ -71,7 +71,7 @@ impl ServeSettings {
     /// # Errors
     /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &ServeArgs) -> Result<Self, SettingError> {
-        let allowed = open_file_limit::open_file_limit();
+        let allowed = haul_transfer::batch::open_file_limit();
         let mut store = store_options(&args.files, &args.running, allowed);
         let variable = |name: &str| std::env::var_os(name);
         let (access, who, mut warnings) = access::access_control(&args.access, &store, variable)?;
@@ -105,7 +105,9 @@ impl ServeSettings {
                 timeouts: timeout_options(&args.limits),
                 connection_rate: args.limits.limit_rate.map(|size| size.0),
                 total_rate: args.limits.limit_rate_total.map(|size| size.0),
-                s3: s3.as_ref().map(|s3| Arc::clone(&s3.options)),
+                dialect: s3
+                    .as_ref()
+                    .map(|s3| Arc::clone(&s3.dialect) as Arc<dyn Dialect>),
                 ..FileServerOptions::default()
             },
             s3,

@@ -9,7 +9,7 @@ use url::Url;
 use super::SettingError;
 use super::checksums::checksums_of;
 use crate::args::GetArgs;
-use crate::job_sources::{JobSource, JobSources};
+use haul_transfer::{JobSource, JobSources};
 
 /// More mirrors of one file are a mistake.
 const MAX_MIRRORS: usize = 256;
@@ -105,25 +105,18 @@ fn check_urls_are_unique(urls: &[Url]) -> Result<(), SettingError> {
 
 fn plain_job(args: &GetArgs, url: Url) -> Result<DownloadJob, SettingError> {
     let output = &args.output;
+    let place = match &output.file {
+        Some(_) if output.is_stdout() => JobOutput::Stdout,
+        Some(file) => JobOutput::File(match &output.directory {
+            Some(directory) => directory.join(file),
+            None => file.clone(),
+        }),
+        // An empty directory joined with a name is the name alone, which is how it is shown.
+        None => JobOutput::Directory(output.directory.clone().unwrap_or_default()),
+    };
     Ok(DownloadJob {
-        id: 0,
-        output: match &output.file {
-            Some(_) if output.is_stdout() => JobOutput::Stdout,
-            Some(file) => JobOutput::File(match &output.directory {
-                Some(directory) => directory.join(file),
-                None => file.clone(),
-            }),
-            // An empty directory joined with a name is the name alone, which is how it is shown.
-            None => JobOutput::Directory(output.directory.clone().unwrap_or_default()),
-        },
         checksums: checksums_of(output, &url)?,
-        url,
-        mirrors: Vec::new(),
-        piece_digests: None,
-        credential_urls: None,
-        expected_size: None,
-        replaces_file: false,
-        headers: Default::default(),
+        ..DownloadJob::new(0, url, place)
     })
 }
 

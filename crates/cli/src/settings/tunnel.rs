@@ -23,7 +23,7 @@ use super::{EnvironmentReader, SettingError, environment};
 use crate::args::{
     GivenOptions, LayeredOptions, OptionSource, ProcessOptions, Sourced, TunnelArgs, option_names,
 };
-use connection_limit::{ConnectionLimit, DescriptorUse};
+use connection_limit::{ConnectionLimit, reserved_descriptors};
 use layers::{MergedOptions, TunnelLayers};
 pub(crate) use upstream::TunnelUpstream;
 use upstream::Upstreams;
@@ -127,8 +127,8 @@ impl TunnelSettings {
     pub(crate) fn descriptor_warning(&self, running: &ProcessSettings) -> Option<String> {
         let limit = &running.max_connections;
         limit.warning(
-            DescriptorUse::of(&self.tunnels),
-            crate::open_file_limit::open_file_limit(),
+            reserved_descriptors(&self.tunnels),
+            haul_transfer::batch::open_file_limit(),
         )
     }
 }
@@ -158,11 +158,11 @@ impl ProcessSettings {
             },
             source: given.source("log"),
         });
-        let allowed = crate::open_file_limit::open_file_limit();
+        let allowed = haul_transfer::batch::open_file_limit();
         Ok(Self {
             max_connections: ConnectionLimit::new(
                 options.max_connections,
-                DescriptorUse::of(tunnels),
+                reserved_descriptors(tunnels),
                 allowed,
             ),
             log,

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use h2::server::{Builder, Connection};
 use rustls::ServerConfig;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::stream::{Http2Stream, StreamAction};
+use crate::origin::read_head;
 use crate::running_listener::{FirstPanic, RunningListener};
 
 /// A request, as the script sees it.
@@ -262,15 +263,7 @@ async fn serve_http1(
     number: usize,
 ) -> io::Result<()> {
     let mut buffer = Vec::new();
-    loop {
-        let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
-            if buffer.len() > 64 * 1024 || stream.read_buf(&mut buffer).await? == 0 {
-                return Ok(());
-            }
-            continue;
-        };
-        let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
-        buffer.drain(..end + 4);
+    while let Some(head) = read_head(&mut stream, &mut buffer).await? {
         let act = state.record_and_run_script(Http2Request {
             connection: number,
             number: 0,
@@ -291,4 +284,5 @@ async fn serve_http1(
         stream.write_all(&body).await?;
         stream.flush().await?;
     }
+    Ok(())
 }

@@ -10,6 +10,7 @@ use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
 use super::{PendingParts, StoreRequest, StoreState, StoredBytes};
+use crate::content::hexadecimal;
 
 const CRC64NVME: &str = "x-amz-checksum-crc64nvme";
 
@@ -166,7 +167,9 @@ fn receive(
         return Err(error(400, "BadDigest"));
     }
     let signed = request.headers.get("x-amz-content-sha256");
-    if signed.is_some_and(|digest| digest.len() == 64 && *digest != hex(&Sha256::digest(body))) {
+    if signed
+        .is_some_and(|digest| digest.len() == 64 && *digest != hexadecimal(&Sha256::digest(body)))
+    {
         return Err(error(400, "XAmzContentSHA256Mismatch"));
     }
     Ok(StoredBytes {
@@ -464,12 +467,5 @@ fn crc64nvme(bytes: &[u8]) -> String {
 }
 
 pub(super) fn md5_hex(bytes: &[u8]) -> String {
-    hex(&Md5::digest(bytes))
-}
-
-fn hex(digest: &[u8]) -> String {
-    digest.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hexadecimal(&Md5::digest(bytes))
 }

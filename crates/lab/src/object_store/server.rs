@@ -2,17 +2,19 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufStream};
+use percent_encoding::percent_decode_str;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::operations::{StoreResponse, error, respond};
 use super::{StoreFault, StoreRequest, StoreState};
+use crate::origin::{RecordedRequest, read_head};
 use crate::running_listener::reset_on_close;
 
 /// Serves the requests of one connection.
-pub(super) async fn serve(state: Arc<Mutex<StoreState>>, stream: TcpStream) {
-    let mut stream = BufStream::new(stream);
-    while let Some((mut request, body)) = read_request(&mut stream).await {
+pub(super) async fn serve(state: Arc<Mutex<StoreState>>, mut stream: TcpStream) {
+    let mut buffer = Vec::new();
+    while let Some((mut request, body)) = read_request(&mut stream, &mut buffer).await {
         let (response, fault) = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             request.number = state.requests.len();
@@ -23,12 +25,11 @@ pub(super) async fn serve(state: Arc<Mutex<StoreState>>, stream: TcpStream) {
         };
         match (fault, response) {
             (Some(StoreFault::Reset | StoreFault::LostResponse), _) | (_, None) => {
-                reset_on_close(stream.get_ref());
+                reset_on_close(&stream);
                 return;
             }
             (Some(StoreFault::CutHead), _) => {
-                let cut = stream.write_all(b"HTTP/1.1 200 OK\r\nETag: \"00").await;
-                let _ = cut.and(stream.flush().await);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nETag: \"00").await;
                 return;
             }
             (Some(StoreFault::CutBody), Some(mut response)) => {
@@ -87,7 +88,7 @@ fn answer(
 }
 
 async fn write(
-    stream: &mut BufStream<TcpStream>,
+    stream: &mut TcpStream,
     request: &StoreRequest,
     response: &StoreResponse,
 ) -> std::io::Result<()> {
@@ -103,78 +104,55 @@ async fn write(
         head.push_str("\r\n");
     }
     head.push_str("\r\n");
-    stream.write_all(head.as_bytes()).await?;
+    let mut message = head.into_bytes();
     if request.method != "HEAD" {
-        stream.write_all(&response.body).await?;
+        message.extend_from_slice(&response.body);
     }
-    stream.flush().await
+    stream.write_all(&message).await
 }
 
-/// Reads a request and its body; `None` at the end of the connection.
-async fn read_request(stream: &mut BufStream<TcpStream>) -> Option<(StoreRequest, Vec<u8>)> {
-    let mut line = String::new();
-    stream
-        .read_line(&mut line)
-        .await
-        .ok()
-        .filter(|read| *read > 0)?;
-    let mut words = line.split_whitespace();
-    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let mut request = StoreRequest {
+/// Reads a request and its body; `None` at the end of the connection. Bytes after it stay in the buffer.
+async fn read_request(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+) -> Option<(StoreRequest, Vec<u8>)> {
+    let head = read_head(stream, buffer).await.ok()??;
+    let RecordedRequest {
         method,
-        ..StoreRequest::default()
-    };
-    loop {
-        let mut field = String::new();
-        stream.read_line(&mut field).await.ok()?;
-        match field.trim_end().split_once(':') {
-            Some((name, value)) => {
-                request
-                    .headers
-                    .insert(name.to_ascii_lowercase(), value.trim().to_owned());
-            }
-            None => break,
-        }
-    }
+        target,
+        headers,
+        ..
+    } = RecordedRequest::parse(&head)?;
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let (bucket, key) = path
         .trim_start_matches('/')
         .split_once('/')
         .unwrap_or((path, ""));
-    request.bucket = decode(bucket.trim_start_matches('/'));
-    request.key = decode(key);
-    request.query = query
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(name), decode(value))
-        })
-        .collect();
+    let parameters = query.split('&').filter(|pair| !pair.is_empty());
+    let parameters = parameters.map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(name), decode(value))
+    });
+    let request = StoreRequest {
+        method,
+        bucket: decode(bucket.trim_start_matches('/')),
+        key: decode(key),
+        query: parameters.collect(),
+        headers: headers.into_iter().collect(),
+        ..StoreRequest::default()
+    };
     let length = request.headers.get("content-length");
     let length = length.and_then(|length| length.parse().ok()).unwrap_or(0);
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await.ok()?;
-    Some((request, body))
+    while buffer.len() < length {
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let rest = buffer.split_off(length);
+    Some((request, std::mem::replace(buffer, rest)))
 }
 
 /// Decodes percent escapes.
 fn decode(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        let digits = [rest.clone().next(), rest.clone().nth(1)];
-        match (byte, digits) {
-            (b'%', [Some(high), Some(low)]) => {
-                let hex = [high, low];
-                let value = str::from_utf8(&hex)
-                    .ok()
-                    .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-                bytes.push(value.unwrap_or(b'%'));
-                rest.nth(1);
-            }
-            _ => bytes.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -120,7 +120,7 @@ fn bad_request() -> Vec<u8> {
 }
 
 /// Reads up to the end of a head; bytes after it stay in the buffer. `None` at the end of the connection.
-async fn read_head(
+pub(crate) async fn read_head(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut Vec<u8>,
 ) -> io::Result<Option<String>> {

@@ -22,6 +22,7 @@ mod server;
 mod state;
 
 pub(crate) use client_stream::ClientStream;
+pub(crate) use connection::read_head;
 pub use request::RecordedRequest;
 pub use request_matcher::RequestMatcher;
 pub use resource::OriginResource;

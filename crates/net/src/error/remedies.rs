@@ -100,6 +100,11 @@ impl Error {
             Some(ProxyRefusal::TargetUnreachable) => {
                 ("is the target up, and are its host and port correct?", None)
             }
+            // Without CONNECT the port says nothing.
+            Some(ProxyRefusal::NotAllowed) if self.url.scheme() == "http" => (
+                "the proxy does not allow this target",
+                Some(Remedy::BypassProxy),
+            ),
             Some(ProxyRefusal::NotAllowed) => (
                 "the proxy does not allow this target: many allow port 443 only",
                 Some(Remedy::BypassProxy),

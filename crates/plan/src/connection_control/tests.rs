@@ -432,7 +432,7 @@ fn a_number_that_the_user_chooses_later_holds_at_any_rate_until_it_is_refused() 
         open_connections: 2,
         overloaded: false,
     });
-    // The same number again is no news.
+    // The same number again changes nothing.
     control.set_number(3);
     assert_eq!(control.target(), 2);
 }

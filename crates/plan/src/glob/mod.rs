@@ -3,9 +3,6 @@
 //! A glob is parsed once, and each of its URLs is computed from its number alone. Nothing is ever listed in
 //! memory: a hundred billion URLs cost as much as two. The last set or range varies fastest, as the last
 //! digit of a counter does.
-//!
-//! The text that a set or range has in a URL can be put into an output name: `#1` for the first, as in `-o
-//! 'image_#1.jpg'`.
 
 mod parse;
 
@@ -48,15 +45,6 @@ enum GlobMemberFormat {
     Letter,
     /// As a number with leading zeros up to this many digits.
     Number(usize),
-}
-
-/// One URL of a glob.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GlobUrl {
-    /// The URL as text, not yet parsed.
-    pub url: String,
-    /// The text of each set and range in it, from left to right.
-    pub captures: Vec<String>,
 }
 
 /// Why a text is not a glob.
@@ -134,53 +122,37 @@ impl Glob {
         self.len
     }
 
-    /// Whether the glob has neither sets nor ranges.
+    /// The URL of a number below [`len`](Self::len), counted from zero. It is text, not yet parsed.
     #[must_use]
-    pub fn is_literal(&self) -> bool {
-        self.tokens
-            .iter()
-            .all(|piece| matches!(piece, GlobToken::Fixed(_)))
-    }
-
-    /// The URL of a number below [`len`](Self::len), counted from zero.
-    #[must_use]
-    pub fn nth(&self, number: u64) -> Option<GlobUrl> {
+    pub fn nth(&self, number: u64) -> Option<String> {
         (number < self.len).then(|| self.url_at(number))
-    }
-
-    /// All URLs with their captures, one at a time.
-    pub fn urls_with_captures(&self) -> impl Iterator<Item = GlobUrl> + '_ {
-        (0..self.len).map(|number| self.url_at(number))
     }
 
     /// All URLs, one at a time.
     pub fn urls(&self) -> impl Iterator<Item = String> + '_ {
-        self.urls_with_captures().map(|item| item.url)
+        (0..self.len).map(|number| self.url_at(number))
     }
 
     /// Reads the number as a counter with a wheel for each token. The last wheel turns fastest, so the wheels
     /// are read from there.
-    fn url_at(&self, mut number: u64) -> GlobUrl {
+    fn url_at(&self, mut number: u64) -> String {
         let mut wheels: Vec<u64> = Vec::with_capacity(self.tokens.len());
         for piece in self.tokens.iter().rev() {
             wheels.push(number % piece.count());
             number /= piece.count();
         }
-        let mut item = GlobUrl {
-            url: String::new(),
-            captures: Vec::new(),
-        };
+        let mut url = String::new();
         for (piece, wheel) in self.tokens.iter().zip(wheels.into_iter().rev()) {
             match piece {
-                GlobToken::Fixed(text) => item.url.push_str(text),
+                GlobToken::Fixed(text) => url.push_str(text),
                 GlobToken::Set(members) => {
                     let member = usize::try_from(wheel).ok().and_then(|at| members.get(at));
-                    item.push_capture(member.cloned().unwrap_or_default());
+                    url.push_str(member.map_or("", String::as_str));
                 }
-                GlobToken::Range(range) => item.push_capture(range.member(wheel)),
+                GlobToken::Range(range) => url.push_str(&range.member(wheel)),
             }
         }
-        item
+        url
     }
 }
 
@@ -206,35 +178,6 @@ impl GlobRange {
                 .into(),
             GlobMemberFormat::Number(width) => format!("{value:0width$}"),
         }
-    }
-}
-
-impl GlobUrl {
-    /// Appends the text of a set or range.
-    fn push_capture(&mut self, text: String) {
-        self.url.push_str(&text);
-        self.captures.push(text);
-    }
-
-    /// An output name with `#1`, `#2` and so on replaced by the captures. A `#` without the number of a
-    /// capture stays, as with curl.
-    #[must_use]
-    pub fn fill_captures(&self, name: &str) -> String {
-        let mut filled = String::with_capacity(name.len());
-        let mut rest = name;
-        while let Some(at) = rest.find('#') {
-            filled.push_str(&rest[..at]);
-            let after = &rest[at + 1..];
-            let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            let number = after[..digits].parse::<usize>().ok();
-            match number.and_then(|n| self.captures.get(n.checked_sub(1)?)) {
-                Some(capture) => filled.push_str(capture),
-                None => filled.push_str(&rest[at..=at + digits]),
-            }
-            rest = &after[digits..];
-        }
-        filled.push_str(rest);
-        filled
     }
 }
 

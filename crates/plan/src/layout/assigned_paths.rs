@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use url::Url;
 
 use super::path_digest::{self, PathDigest};
+use crate::checksum::hex;
 use crate::filename;
 
 /// The bits of a path's digest.
@@ -296,7 +297,7 @@ fn with_digest_tag(name: &str, digest: &PathDigest, length: usize) -> String {
     if length == 0 {
         return name.to_owned();
     }
-    filename::with_tag(name, &format!(".{}", &path_digest::hex(digest)[..length]))
+    filename::with_tag(name, &format!(".{}", &hex(digest)[..length]))
 }
 
 fn path_key(path: &Path, comparison: PathComparison) -> AssignedPathKey {

@@ -30,7 +30,7 @@ fn assigned(path: &str) -> PathAssignment {
 
 /// Digits of a URL's digest, as a suffix has them.
 fn tag(from: &str, length: usize) -> String {
-    path_digest::hex(&path_digest::digest_url(&url(from)))[..length].to_owned()
+    hex(&path_digest::digest_url(&url(from)))[..length].to_owned()
 }
 
 #[test]
@@ -206,10 +206,7 @@ fn c4_no_file_takes_the_path_of_a_directory_nor_the_reverse() {
         assign_derived(&mut paths, "h/a", "http://h/a"),
         assigned("h/a")
     );
-    let directory = format!(
-        "h/a.{}",
-        &path_digest::hex(&path_digest::digest_text(b'd', "h/a"))[..8]
-    );
+    let directory = format!("h/a.{}", &hex(&path_digest::digest_text(b'd', "h/a"))[..8]);
     assert_eq!(
         assign_derived(&mut paths, "h/a/b", "http://h/a/b"),
         assigned(&format!("{directory}/b"))
@@ -307,7 +304,7 @@ proptest! {
         let (mut files, mut directories) = (HashSet::new(), HashSet::new());
         let mut wants: HashMap<(String, PathBuf), usize> = HashMap::new();
         for ((url, layout), placed) in list.iter().zip(&placed) {
-            let want = (path_digest::hex(&path_digest::digest_url(url)), wanted(url, *layout));
+            let want = (hex(&path_digest::digest_url(url)), wanted(url, *layout));
             match placed {
                 PathAssignment::Assigned(path) => {
                     assert_safe(path)?;

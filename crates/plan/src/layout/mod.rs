@@ -21,6 +21,7 @@ pub use relative_path::{RelativePathError, relative_path};
 pub use resource_id::ResourceId;
 pub use template::{PathTemplate, PathTemplateError, PathTemplateProblem};
 
+use crate::checksum::hex;
 use crate::filename;
 
 /// How paths are made of URLs.
@@ -57,7 +58,7 @@ impl PathLayout {
             Self::Name => filename::from_url(url).into(),
             Self::Path => url_path::path(url),
             Self::Hash => {
-                let hash = path_digest::hex(&path_digest::digest_url(url));
+                let hash = hex(&path_digest::digest_url(url));
                 [&hash[..2], &hash[2..4], &hash].iter().collect()
             }
             Self::Template(template) => template.path(input),

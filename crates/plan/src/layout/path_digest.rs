@@ -22,26 +22,17 @@ pub(super) fn digest_text(kind: u8, text: &str) -> PathDigest {
     hasher.finalize().into()
 }
 
-/// A digest in hexadecimal.
-pub(super) fn hex(digest: &PathDigest) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    digest
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::hex;
 
     #[test]
     fn a_urls_digest_leaves_out_login_and_fragment() {
         let of = |text: &str| hex(&digest_url(&Url::parse(text).unwrap()));
         // printf 'http://h.test:81/f?x=1' | sha256sum
         let plain = of("http://h.test:81/f?x=1");
-        assert_eq!(plain, hex(&Sha256::digest("http://h.test:81/f?x=1").into()));
+        assert_eq!(plain, hex(&Sha256::digest("http://h.test:81/f?x=1")));
         assert_eq!(plain, of("http://me:s3cret@H.test:81/f?x=1#part"));
         assert_eq!(plain, of("http://me@h.test:81/f?x=1"));
         assert_ne!(plain, of("http://h.test:81/f?x=2"));

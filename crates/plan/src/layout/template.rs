@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::{PathLayoutInput, path_digest, url_path};
+use crate::checksum::hex;
 use crate::filename;
 
 /// The widest number: a wider one is a mistake.
@@ -222,7 +223,7 @@ impl TemplateField {
             Self::Ext => {
                 text.push_str(filename::split_extension(&name()).1.trim_start_matches('.'))
             }
-            Self::Hash => text.push_str(&path_digest::hex(&path_digest::digest_url(url))),
+            Self::Hash => text.push_str(&hex(&path_digest::digest_url(url))),
         }
     }
 }

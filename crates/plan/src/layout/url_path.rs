@@ -10,6 +10,7 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::path_digest;
+use crate::checksum::hex;
 use crate::filename::{self, MAX_LENGTH};
 use crate::ipv6_zone::zone_of_url;
 
@@ -62,7 +63,7 @@ pub(super) fn directories(url: &Url) -> Vec<String> {
     {
         return safe;
     }
-    vec![path_digest::hex(&path_digest::digest_text(b'd', whole))]
+    vec![hex(&path_digest::digest_text(b'd', whole))]
 }
 
 /// The last component, with the query if there is one.
@@ -83,7 +84,7 @@ fn with_query(mut name: String, query: &str) -> String {
     let is_secret = SECRET_PARTS.iter().any(|part| lower.contains(part));
     let shown =
         if query.len() > MAX_SHOWN_QUERY_BYTES || text.len() > MAX_SHOWN_QUERY_BYTES || is_secret {
-            path_digest::hex(&path_digest::digest_text(b'q', query))[..16].to_owned()
+            hex(&path_digest::digest_text(b'q', query))[..16].to_owned()
         } else {
             text
         };

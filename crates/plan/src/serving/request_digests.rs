@@ -16,7 +16,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use http::header::{HeaderMap, HeaderValue};
 
 use crate::checksum::{Checksum, DigestAlgorithm};
-use crate::response_digests::{ExpectedDigest, registered_algorithm, registered_name};
+use crate::response_digests::ExpectedDigest;
 
 /// Base64 as structured fields have it: padding and spare bits do not matter (RFC 9651 4.2.7).
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -58,12 +58,12 @@ pub fn request_digests(headers: &HeaderMap) -> Result<Vec<ExpectedDigest>, Diges
     Ok(found)
 }
 
-/// The value of a Repr-Digest or Content-Digest field. `None` without a digest, and for BLAKE3, which has no
-/// registered name.
+/// The value of a Repr-Digest or Content-Digest field. `None` without a digest, and for an algorithm
+/// without a registered name.
 #[must_use]
 pub fn digest_field_value(checksum: &Checksum) -> Option<HeaderValue> {
     let digest = STANDARD.encode(checksum.digest.as_ref()?);
-    let name = registered_name(checksum.algorithm)?;
+    let name = checksum.algorithm.registered_name()?;
     HeaderValue::from_str(&format!("{name}=:{digest}:")).ok()
 }
 
@@ -94,7 +94,7 @@ fn read_dictionary(
     for line in headers.get_all(field) {
         let members = members(line.as_bytes().trim_ascii());
         for (name, digest) in members.ok_or(DigestFieldError::Malformed { field })? {
-            if let Some(algorithm) = registered_algorithm(name) {
+            if let Some(algorithm) = DigestAlgorithm::from_registered_name(name) {
                 // The last of two members with one name counts (RFC 9651 4.2.2).
                 found.retain(|other| other.field != field || other.algorithm != algorithm);
                 push(field, algorithm, digest, found)?;

@@ -1,6 +1,6 @@
 //! What proves that the content of an object is that of a file, or of another object (row F7).
 
-use crate::checksum::{Checksum, DigestAlgorithm};
+use crate::checksum::{Checksum, DigestAlgorithm, decode_hex};
 
 /// What a store says about the content of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,7 +22,9 @@ impl ObjectDigests {
         if let Some(checksum) = self.known_checksums().next() {
             return Some(checksum.clone());
         }
-        let digest = md5_of_tag(&self.entity_tag).filter(|_| !self.is_encrypted)?;
+        // A tag of that length is an MD5, unless the object is encrypted.
+        let digest = decode_hex(&self.entity_tag);
+        let digest = digest.filter(|digest| digest.len() == 16 && !self.is_encrypted)?;
         Some(Checksum {
             algorithm: DigestAlgorithm::Md5,
             digest: Some(digest),
@@ -50,17 +52,6 @@ impl ObjectDigests {
             .iter()
             .filter(|checksum| checksum.digest.is_some())
     }
-}
-
-/// The MD5 that a tag is, if it looks like one.
-fn md5_of_tag(tag: &str) -> Option<Vec<u8>> {
-    if tag.len() != 32 || !tag.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..32)
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&tag[at..at + 2], 16).ok())
-        .collect()
 }
 
 #[cfg(test)]

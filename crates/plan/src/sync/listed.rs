@@ -16,12 +16,12 @@ pub struct ListedVersion {
 }
 
 /// What is known of a file that is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NotedVersion<'a> {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NotedVersion {
     /// Bytes that the file has.
     pub size: u64,
     /// The entity tag that was noted when it was downloaded from the same place, also if it was edited since.
-    pub entity_tag: Option<&'a str>,
+    pub entity_tag: Option<String>,
     /// When it was last modified.
     pub modified: Option<SystemTime>,
     /// Whether it is known to be a download from the same place that nobody has edited.
@@ -53,7 +53,7 @@ pub enum VersionDifference {
 impl ListedVersion {
     /// Decides about a file.
     #[must_use]
-    pub fn decide(&self, noted: &NotedVersion<'_>) -> ListedVersionDecision {
+    pub fn decide(&self, noted: &NotedVersion) -> ListedVersionDecision {
         match self.difference(noted) {
             None => ListedVersionDecision::Keep,
             Some(_) if noted.is_unedited_download => ListedVersionDecision::Replace,
@@ -74,11 +74,11 @@ impl ListedVersion {
 
     /// What shows that a file is not this version. Where tags can be compared, times say nothing.
     #[must_use]
-    pub fn difference(&self, noted: &NotedVersion<'_>) -> Option<VersionDifference> {
+    pub fn difference(&self, noted: &NotedVersion) -> Option<VersionDifference> {
         if self.size != noted.size {
             return Some(VersionDifference::Size);
         }
-        if let (Some(listed), Some(noted)) = (self.entity_tag.as_deref(), noted.entity_tag) {
+        if let (Some(listed), Some(noted)) = (&self.entity_tag, &noted.entity_tag) {
             return (bare_tag(listed) != bare_tag(noted)).then_some(VersionDifference::EntityTag);
         }
         let seconds = |time: Option<SystemTime>| Some(UnixTime::from(time?).whole_seconds());
@@ -127,9 +127,9 @@ mod tests {
             entity_tag: Some(tag.to_owned()).filter(|tag| !tag.is_empty()),
             modified,
         };
-        let noted = |size, entity_tag, modified| NotedVersion {
+        let noted = |size, entity_tag: Option<&str>, modified| NotedVersion {
             size,
-            entity_tag,
+            entity_tag: entity_tag.map(str::to_owned),
             modified,
             is_unedited_download: false,
         };

@@ -262,7 +262,7 @@ proptest! {
     fn a5_versions_are_the_same_only_if_nothing_differs((a, ..) in any_version(), (b, ..) in any_version()) {
         let differ = |a: Option<String>, b: Option<String>| a.is_some() && b.is_some() && a != b;
         let opaque = |version: &ResourceVersion| {
-            let tag = version.etag.as_ref().map(ToString::to_string);
+            let tag = version.etag_text();
             tag.map(|tag| tag.trim_start_matches("W/").to_owned())
         };
         if a.is_same(&b) {

@@ -382,19 +382,6 @@ async fn buckets() {
         (&*buckets[0].name, &*buckets[0].created, buckets.len()),
         ("n", "c", 1)
     );
-    let (request, ()) = exchange("", "", async |client| client.create_bucket("bucket").await).await;
-    assert_eq!(
-        request,
-        "PUT /bucket/\n\
-        content-length: 0\n\
-        "
-    );
-    let (request, ()) = exchange("", "", async |client| client.delete_bucket("bucket").await).await;
-    assert_eq!(
-        request,
-        "DELETE /bucket/\n\
-        "
-    );
 }
 
 /// Documents with which nothing can have been stored or listed.

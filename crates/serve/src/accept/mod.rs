@@ -23,5 +23,5 @@ mod serve_connection;
 mod strategy;
 mod worker_threads;
 
-pub use strategy::{AcceptStrategy, AcceptStrategyError};
+pub use strategy::AcceptStrategy;
 pub use worker_threads::{WorkerThreads, WorkerThreadsOptions};

@@ -1,7 +1,6 @@
 //! How threads share a port.
 
 use std::fmt;
-use std::str::FromStr;
 
 /// Which threads accept, and where connections live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,11 +17,6 @@ pub enum AcceptStrategy {
     /// A single thread.
     Single,
 }
-
-/// The text names no accept strategy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected work-stealing, reuseport, round-robin or single")]
-pub struct AcceptStrategyError;
 
 impl AcceptStrategy {
     /// All strategies.
@@ -48,16 +42,5 @@ impl AcceptStrategy {
 impl fmt::Display for AcceptStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for AcceptStrategy {
-    type Err = AcceptStrategyError;
-
-    fn from_str(text: &str) -> Result<Self, AcceptStrategyError> {
-        Self::ALL
-            .into_iter()
-            .find(|accept| accept.name() == text)
-            .ok_or(AcceptStrategyError)
     }
 }

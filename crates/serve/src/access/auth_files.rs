@@ -176,8 +176,11 @@ fn parse_lines<T>(
     rules.collect()
 }
 
-/// Reads a file of bounded size as text: `/dev/zero` has no end.
-pub(crate) fn read_secrets(path: &Path) -> Result<Zeroizing<String>, AuthFileError> {
+/// Reads a file of bounded size as text: `/dev/zero` has no end. Warns of one that others can read.
+///
+/// # Errors
+/// The file cannot be read, is too long, or is not UTF-8.
+pub fn read_secrets(path: &Path) -> Result<Zeroizing<String>, AuthFileError> {
     let read = || {
         let file = std::fs::File::open(path)?;
         warn_if_exposed(path, &file);

@@ -281,12 +281,6 @@ pub enum WebOriginError {
 }
 
 impl WebOrigin {
-    /// The origin as a header holds it.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Whether a header value is this origin.
     pub(super) fn matches(&self, value: &HeaderValue) -> bool {
         // Browsers write an origin in one way only.

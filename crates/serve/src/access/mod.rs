@@ -49,8 +49,9 @@ mod signed_url;
 mod tests;
 
 pub use accounts::{AccessError, AccessOptions, LoginOptions};
-pub(crate) use auth_files::read_secrets;
-pub use auth_files::{AuthFile, AuthFileError, AuthFileErrorKind, HashedRule, TokenFile};
+pub use auth_files::{
+    AuthFile, AuthFileError, AuthFileErrorKind, HashedRule, TokenFile, read_secrets,
+};
 pub use authorize::{
     AccessControl, AccessDecision, AccessRefusal, AccessRefusalReason, AccessRequest,
 };
@@ -66,6 +67,6 @@ pub use rules::{
     TokenRule, ZeroizedSecret,
 };
 pub use signed_url::{
-    EXPIRES_PARAMETER, SIGNATURE_PARAMETER, SignError, SignableMethod, SignableMethodError,
-    SigningKey, SigningKeyError, redact_signature, sign_url,
+    EXPIRES_PARAMETER, SIGNATURE_PARAMETER, SignError, SignableMethod, SigningKey, SigningKeyError,
+    redact_signature, sign_url,
 };

@@ -66,11 +66,6 @@ pub enum SignableMethod {
     Delete,
 }
 
-/// The text names another method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a URL is signed for GET, PUT or DELETE")]
-pub struct SignableMethodError;
-
 /// The key that signs: any bytes, at least 16. `Debug` shows nothing of it.
 #[derive(Clone)]
 pub struct SigningKey(Zeroizing<Vec<u8>>);
@@ -132,18 +127,6 @@ impl fmt::Display for SignableMethod {
             Self::Put => "PUT",
             Self::Delete => "DELETE",
         })
-    }
-}
-
-impl FromStr for SignableMethod {
-    type Err = SignableMethodError;
-
-    fn from_str(text: &str) -> Result<Self, SignableMethodError> {
-        let all = [Self::Get, Self::Put, Self::Delete];
-        let mut same = all
-            .into_iter()
-            .filter(|method| method.to_string().eq_ignore_ascii_case(text));
-        same.next().ok_or(SignableMethodError)
     }
 }
 

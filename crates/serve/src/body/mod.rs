@@ -22,7 +22,10 @@ use crate::store::DiskThreads;
 pub(crate) use reader::FileRangeReader;
 
 /// A response body.
-pub(crate) enum ServeBody {
+pub struct ServeBody(BodyContent);
+
+/// What a response body consists of.
+enum BodyContent {
     Empty,
     /// A single chunk: memory, or a slice that stands for a range of a file.
     Whole(Bytes),
@@ -60,25 +63,49 @@ impl fmt::Debug for BodyChunk {
 }
 
 impl ServeBody {
+    /// No body.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self(BodyContent::Empty)
+    }
+
     /// A text body.
-    pub(crate) fn text(text: impl Into<String>) -> Self {
-        Self::Whole(text.into().into())
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::whole(text.into().into())
+    }
+
+    /// A body of a single chunk.
+    pub(crate) fn whole(bytes: Bytes) -> Self {
+        Self(BodyContent::Whole(bytes))
+    }
+
+    /// The single chunk, if the body is one.
+    pub(crate) fn as_whole(&self) -> Option<&Bytes> {
+        match &self.0 {
+            BodyContent::Whole(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// A body that is produced while it is sent.
+    pub(crate) fn produced(produced: ProducedBody) -> Self {
+        Self(BodyContent::Produced(produced))
     }
 
     /// A body of several chunks.
     pub(crate) fn chunks(chunks: impl IntoIterator<Item = BodyChunk>) -> Self {
         let chunks: VecDeque<BodyChunk> = chunks.into_iter().collect();
         let len = chunks.iter().map(BodyChunk::len).sum();
-        Self::Chunks(chunks, len)
+        Self(BodyContent::Chunks(chunks, len))
     }
 
     /// The length, if it is known beforehand.
     pub(crate) fn len(&self) -> Option<u64> {
-        match self {
-            Self::Empty => Some(0),
-            Self::Whole(bytes) => Some(bytes.len() as u64),
-            Self::Chunks(_, left) => Some(*left),
-            Self::Produced(_) => None,
+        match &self.0 {
+            BodyContent::Empty => Some(0),
+            BodyContent::Whole(bytes) => Some(bytes.len() as u64),
+            BodyContent::Chunks(_, left) => Some(*left),
+            BodyContent::Produced(_) => None,
         }
     }
 }
@@ -100,14 +127,14 @@ impl hyper::body::Body for ServeBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        match &mut *self {
-            Self::Empty => Poll::Ready(None),
-            Self::Whole(bytes) => {
+        match &mut self.0 {
+            BodyContent::Empty => Poll::Ready(None),
+            BodyContent::Whole(bytes) => {
                 let bytes = std::mem::take(bytes);
-                *self = Self::Empty;
+                *self = Self::empty();
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Chunks(chunks, left) => {
+            BodyContent::Chunks(chunks, left) => {
                 let bytes = match chunks.front_mut() {
                     None => return Poll::Ready(None),
                     Some(BodyChunk::Bytes(bytes)) => std::mem::take(bytes),
@@ -119,18 +146,18 @@ impl hyper::body::Body for ServeBody {
                 }
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Produced(produced) => produced
+            BodyContent::Produced(produced) => produced
                 .poll_next(cx)
                 .map(|chunk| Some(chunk?.map(Frame::data))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Whole(bytes) => bytes.is_empty(),
-            Self::Chunks(chunks, _) => chunks.is_empty(),
-            Self::Produced(produced) => produced.is_finished(),
+        match &self.0 {
+            BodyContent::Empty => true,
+            BodyContent::Whole(bytes) => bytes.is_empty(),
+            BodyContent::Chunks(chunks, _) => chunks.is_empty(),
+            BodyContent::Produced(produced) => produced.is_finished(),
         }
     }
 

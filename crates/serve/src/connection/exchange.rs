@@ -121,7 +121,7 @@ impl Drop for HttpExchange {
 
 /// Removes the body from the response to a HEAD request: over HTTP/2 hyper would send it.
 fn strip_body(response: &mut Response<ServeBody>) {
-    let body = std::mem::replace(response.body_mut(), ServeBody::Empty);
+    let body = std::mem::replace(response.body_mut(), ServeBody::empty());
     if let Some(len) = body.len().filter(|len| *len > 0) {
         response.headers_mut().insert(CONTENT_LENGTH, len.into());
     }

@@ -24,3 +24,4 @@ pub(crate) use exchange::{HttpExchange, TrackedBody};
 pub(crate) use rate_limit::TotalRate;
 pub(crate) use socket::{ServerSocket, ServerTransport};
 pub(crate) use state::ConnectionState;
+pub use timeouts::TimeoutPause;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haul_plan::serving::{AmbiguousHead, RequestBodyFraming, SmugglingGuard};
+use http::Version;
 use tokio_util::task::TaskTracker;
 
 use super::exchange_record::ExchangeRecord;
@@ -29,7 +30,7 @@ pub(crate) struct ConnectionState {
     pub(crate) requests: Http1Requests,
     pub(super) responses: ResponseProgress,
     /// The files that the kernel sends; `None` where it cannot.
-    pub(crate) mappings: Option<MappingRegistry>,
+    pub(super) mappings: Option<MappingRegistry>,
 }
 
 /// The requests of an HTTP/1.1 connection: whether each is sound, and whether another may follow.
@@ -74,6 +75,13 @@ impl ConnectionState {
             responses: ResponseProgress::default(),
             mappings: can_sendfile.then(MappingRegistry::default),
         }
+    }
+
+    /// The files that the kernel may send in response to a request. It sends none over HTTP/2,
+    /// where hyper looks at the bytes.
+    pub(crate) fn mappings_for(&self, version: Version) -> Option<&MappingRegistry> {
+        let mappings = self.mappings.as_ref();
+        mappings.filter(|_| version < Version::HTTP_2)
     }
 
     /// Shows received bytes to the parts that watch request heads.

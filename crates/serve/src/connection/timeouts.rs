@@ -33,7 +33,7 @@ pub(crate) struct ConnectionTimeouts {
 
 /// A time in which the client waits for the server. Ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct TimeoutPause(Arc<ConnectionTimeouts>);
+pub struct TimeoutPause(Arc<ConnectionTimeouts>);
 
 impl Drop for TimeoutPause {
     fn drop(&mut self) {

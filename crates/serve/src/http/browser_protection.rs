@@ -21,13 +21,13 @@ const PASSIVE_TYPES: [&str; 10] = [
 const PASSIVE_FAMILIES: [&str; 4] = ["audio/", "font/", "image/", "video/"];
 
 /// Declares that the body is what Content-Type says.
-pub(crate) fn forbid_sniffing(headers: &mut HeaderMap) {
+pub fn forbid_sniffing(headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 /// Takes the rights of this server's pages from a body in which a browser may run scripts, by the Content-Type that the response has. One
 /// without is no page where it may not be sniffed.
-pub(crate) fn sandbox_active_content(headers: &mut HeaderMap) {
+pub fn sandbox_active_content(headers: &mut HeaderMap) {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let is_active = match (types.next(), types.next()) {
         (Some(content_type), None) => !is_passive(content_type),

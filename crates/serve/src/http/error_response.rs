@@ -12,7 +12,7 @@ use crate::store::StoreError;
 use crate::{ObjectKey, ObjectKeyError};
 
 /// A response of the service.
-pub(crate) type ServeResponse = Response<ServeBody>;
+pub type ServeResponse = Response<ServeBody>;
 
 /// An error response, boxed since errors are rare and responses large.
 pub(crate) type ErrorResponse = Box<ServeResponse>;
@@ -29,8 +29,9 @@ pub(crate) fn text_response(status: StatusCode, text: impl Into<String>) -> Serv
 }
 
 /// A response with a status and no body.
-pub(crate) fn empty_response(status: StatusCode) -> ServeResponse {
-    let mut response = Response::new(ServeBody::Empty);
+#[must_use]
+pub fn empty_response(status: StatusCode) -> ServeResponse {
+    let mut response = Response::new(ServeBody::empty());
     *response.status_mut() = status;
     response
 }

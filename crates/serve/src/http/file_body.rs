@@ -62,7 +62,7 @@ impl<'a> FileBody<'a> {
     /// A body of a single range.
     pub(super) fn single(&mut self, range: Range<u64>) -> ServeBody {
         match self.chunk(range) {
-            BodyChunk::Bytes(bytes) => ServeBody::Whole(bytes),
+            BodyChunk::Bytes(bytes) => ServeBody::whole(bytes),
             chunk => ServeBody::chunks(std::iter::once(chunk)),
         }
     }

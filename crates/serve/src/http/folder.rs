@@ -80,13 +80,13 @@ pub(crate) async fn respond(server: Arc<FileServer>, request: FolderRequest) -> 
         if is_head {
             return store
                 .retry_after_closing(open)
-                .map(|_| Ok(ServeBody::Empty));
+                .map(|_| Ok(ServeBody::empty()));
         }
         let producer = store.retry_after_closing(|| Ok(folder_producer(open()?, &request)?))?;
         let producer = log_failure(producer, request.key, metrics);
         Ok::<_, StoreError>(
             with_first_chunk(producer)
-                .map(|producer| ServeBody::Produced(ProducedBody::new(producer, threads))),
+                .map(|producer| ServeBody::produced(ProducedBody::new(producer, threads))),
         )
     });
     let body = match body.await {

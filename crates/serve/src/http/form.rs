@@ -12,7 +12,6 @@ use super::put::{self, UploadError, UploadSource};
 use super::request_body::IncomingBody;
 use crate::ObjectKey;
 use crate::access::{AccessRight, Permissions};
-use crate::body::ServeBody;
 use crate::connection::ConnectionState;
 use crate::page::form::{FormError, FormReader};
 use crate::store::StoreError;
@@ -133,7 +132,7 @@ fn file_error_response(
     key: Option<&ObjectKey>,
     outcome: &FormOutcome,
 ) -> ServeResponse {
-    let ServeBody::Whole(text) = response.body() else {
+    let Some(text) = response.body().as_whole() else {
         return response;
     };
     let text = String::from_utf8_lossy(text);

@@ -73,7 +73,7 @@ pub(crate) fn respond(
     let mut response = match selection {
         RangeSelection::Unsatisfiable => return unsatisfiable_response(meta.len),
         RangeSelection::Whole if request.method == Method::HEAD => {
-            let mut response = Response::new(ServeBody::Empty);
+            let mut response = Response::new(ServeBody::empty());
             response
                 .headers_mut()
                 .insert(CONTENT_LENGTH, meta.len.into());
@@ -159,7 +159,8 @@ pub(crate) fn insert_version_headers(meta: &FileMetadata, headers: &mut HeaderMa
 }
 
 /// The media type by the file name's extension. Text is declared as UTF-8, as nearly all text is.
-pub(crate) fn media_type(key: &ObjectKey) -> HeaderValue {
+#[must_use]
+pub fn media_type(key: &ObjectKey) -> HeaderValue {
     let name = key.split_parent_ref().map_or(&[][..], |(_, name)| name);
     let extension = name
         .rsplit(|byte| *byte == b'.')

@@ -13,7 +13,6 @@ use super::error_response::{
     unsupported_method_response,
 };
 use super::request_body::IncomingBody;
-use super::s3::{self, S3Sender};
 use super::service::{ConnectionService, ParsedRequest, RequestKind, ResponseFuture};
 use super::{FileServer, folder, form, get, login, put};
 use crate::access::{AccessRight, CrossSiteWrite, PermissionSource, Permissions, is_cross_site};
@@ -38,16 +37,10 @@ impl ConnectionService {
                 let response = login::respond(access, &request.path, &permissions);
                 return ResponseFuture::Now(response);
             }
-            RequestKind::S3Upload(options) => {
-                let connection = Arc::clone(&self.connection);
-                let sender = S3Sender::HttpUpload(request.path.key);
-                return ResponseFuture::later(s3::respond(
-                    connection,
-                    options,
-                    request.head,
-                    body,
-                    sender,
-                ));
+            RequestKind::DialectUpload(dialect) => {
+                let key = Some(request.path.key);
+                let response = dialect.respond(self.dialect_request(request.head, body, key));
+                return ResponseFuture::later(async move { response.await.response });
             }
         }
         match *method {
@@ -148,7 +141,10 @@ impl ConnectionService {
             is_personal,
         };
         match result {
-            Ok(object) => get::respond(self.server(), self.mappings(&request.head), file, &object),
+            Ok(object) => {
+                let mappings = self.connection.mappings_for(request.head.version);
+                get::respond(self.server(), mappings, file, &object)
+            }
             Err(StoreError::IsFolder) => redirect_to_folder(&request.head, key),
             Err(StoreError::NotFound) if key.as_bytes() == b"robots.txt" => robots_response(),
             // A parent in the path is a file, so there is nothing at this path.
@@ -266,19 +262,19 @@ impl ConnectionService {
     }
 
     /// Whether a file can be sent to this path in the parts of S3: it is below a folder, the bucket.
-    fn takes_s3_uploads(&self, path: &RequestPath) -> bool {
-        let options = self.server().options.s3.as_ref();
+    fn takes_uploads_in_parts(&self, path: &RequestPath) -> bool {
+        let dialect = self.server().options.dialect.as_ref();
         let is_object = !path.is_folder && path.key.segments().nth(1).is_some();
         is_object
             && self.server().store.options().writable
-            && options.is_some_and(|s3| s3.is_http_on)
+            && dialect.is_some_and(|dialect| dialect.takes_http_uploads())
     }
 
     fn options(&self, request: &ParsedRequest) -> ServeResponse {
         let mut response = empty_response(StatusCode::NO_CONTENT);
         let allow = error_response::allowed_methods(self.server().store.options().writable);
         response.headers_mut().insert(ALLOW, allow);
-        if self.takes_s3_uploads(&request.path) {
+        if self.takes_uploads_in_parts(&request.path) {
             let field = HeaderName::from_static(HTTP_MULTIPART_HEADER);
             let max_bytes = self.server().options.max_body.unwrap_or(u64::MAX);
             response.headers_mut().insert(field, max_bytes.into());

@@ -15,9 +15,16 @@ mod login;
 mod methods;
 mod put;
 mod request_body;
-mod s3;
 mod server;
 mod service;
 
-pub use server::{FileServer, FileServerOptions};
+pub use browser_protection::{forbid_sniffing, sandbox_active_content};
+pub use error_response::{ServeResponse, empty_response};
+pub use get::media_type;
+pub use put::{ObjectUpload, UploadError, UploadRequest, UploadSource};
+pub use request_body::{IncomingBody, RequestBodyError};
+pub use server::{
+    BoxedResponse, Dialect, DialectClaim, DialectRequest, DialectResponse, FileServer,
+    FileServerOptions, RequestContext,
+};
 pub(crate) use service::ConnectionService;

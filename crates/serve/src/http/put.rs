@@ -27,8 +27,8 @@ use crate::observe::BodyRefusal;
 use crate::page::DisplaySize;
 use crate::store::{CachedLookup, CommittedUpload, DiskThreads, FileMetadata, StoreError, Upload};
 
-pub(crate) use body::UploadSource;
-pub(crate) use request::{ObjectUpload, UploadRequest};
+pub use body::UploadSource;
+pub use request::{ObjectUpload, UploadRequest};
 
 /// Bytes that are read before anything is done on the disk.
 const FIRST_READ: usize = 64 << 10;
@@ -38,7 +38,7 @@ const WRITE_SIZE: usize = 512 << 10;
 
 /// Why an upload failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum UploadError {
+pub enum UploadError {
     /// The store's error.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -15,7 +15,7 @@ use crate::connection::ConnectionState;
 
 /// Why a body is incomplete.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RequestBodyError {
+pub enum RequestBodyError {
     /// An error of hyper's.
     #[error(transparent)]
     Http(#[from] hyper::Error),
@@ -29,7 +29,7 @@ pub(crate) enum RequestBodyError {
 
 /// The body of one request.
 #[derive(Debug)]
-pub(crate) struct IncomingBody {
+pub struct IncomingBody {
     /// Present until this is dropped.
     body: Option<Incoming>,
     connection: Arc<ConnectionState>,

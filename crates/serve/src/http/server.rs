@@ -1,4 +1,6 @@
-//! What all connections of a server share.
+//! What all connections of a server share. [`dialect`] is how another crate answers requests of it.
+
+mod dialect;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,8 +12,11 @@ use http::HeaderValue;
 use crate::access::{AccessControl, CorsPolicy};
 use crate::connection::TotalRate;
 use crate::observe::{AccessLog, ServeMetrics};
-use crate::s3::S3Options;
 use crate::store::{DiskThreads, FileStore};
+
+pub use dialect::{
+    BoxedResponse, Dialect, DialectClaim, DialectRequest, DialectResponse, RequestContext,
+};
 
 /// How a server responds.
 #[derive(Debug, Clone)]
@@ -36,8 +41,8 @@ pub struct FileServerOptions {
     pub metrics: Arc<ServeMetrics>,
     /// Gets a line for each request.
     pub access_log: Option<AccessLog>,
-    /// How the server speaks S3, if it does.
-    pub s3: Option<Arc<S3Options>>,
+    /// What the server speaks beside plain HTTP.
+    pub dialect: Option<Arc<dyn Dialect>>,
 }
 
 impl Default for FileServerOptions {
@@ -54,7 +59,7 @@ impl Default for FileServerOptions {
             total_rate: None,
             metrics: Arc::default(),
             access_log: None,
-            s3: None,
+            dialect: None,
         }
     }
 }
@@ -114,10 +119,22 @@ impl FileServer {
         &self.store
     }
 
-    /// Removes unfinished uploads of S3 that have expired. May wait for a disk.
+    /// The threads that may block.
+    #[must_use]
+    pub fn disk(&self) -> &DiskThreads {
+        &self.disk
+    }
+
+    /// How the server responds.
+    #[must_use]
+    pub fn options(&self) -> &FileServerOptions {
+        &self.options
+    }
+
+    /// Removes unfinished uploads in parts that have expired. May wait for a disk.
     pub fn expire_uploads(&self) {
-        if let Some(s3) = &self.options.s3 {
-            self.store.expire_parts(s3.upload_expiry);
+        if let Some(dialect) = &self.options.dialect {
+            self.store.expire_parts(dialect.upload_expiry());
         }
     }
 

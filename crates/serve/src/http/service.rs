@@ -16,18 +16,18 @@ use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version, request};
 use hyper::body::Incoming;
 
-use super::FileServer;
 use super::error_response::{
     ErrorResponse, ServeResponse, access_refused_response, bad_path_response, empty_response,
     misdirected_response, text_response,
 };
 use super::login;
 use super::request_body::IncomingBody;
-use super::s3::{self, S3Sender};
+use super::server::{
+    BoxedResponse, Dialect, DialectClaim, DialectRequest, DialectResponse, FileServer,
+    RequestContext,
+};
 use crate::access::{AccessDecision, AccessRequest, PendingLogin};
 use crate::connection::{ConnectionState, HttpExchange, TrackedBody};
-use crate::s3::{S3Authenticator, S3Options};
-use crate::sendfile::MappingRegistry;
 use crate::{ObjectKey, RequestPath};
 
 /// The service of one connection.
@@ -51,15 +51,15 @@ pub(super) enum RequestKind {
     Plain,
     /// The page's login button sent it. Its path is the folder of that page.
     Login,
-    /// One of an upload in S3's parts, under the rules of plain HTTP.
-    S3Upload(Arc<S3Options>),
+    /// One of an upload in a dialect's parts, under the rules of plain HTTP.
+    DialectUpload(Arc<dyn Dialect>),
 }
 
 impl ParsedRequest {
-    fn new(head: request::Parts, path: RequestPath, s3_upload: Option<Arc<S3Options>>) -> Self {
+    fn new(head: request::Parts, path: RequestPath, dialect: Option<Arc<dyn Dialect>>) -> Self {
         let login_folder = login::requested_folder(&head, &path);
-        let kind = match (s3_upload, &login_folder) {
-            (Some(options), _) => RequestKind::S3Upload(options),
+        let kind = match (dialect, &login_folder) {
+            (Some(dialect), _) => RequestKind::DialectUpload(dialect),
             (None, Some(_)) => RequestKind::Login,
             (None, None) => RequestKind::Plain,
         };
@@ -88,12 +88,13 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         // Every response gets CORS fields: a page that cannot read a refusal cannot tell its user
         // to log in.
         let origin = self.cors_origin(&head);
-        let s3_upload = self.s3_upload_options(&head);
-        if s3_upload.is_none()
-            && let Some(options) = self.s3_options(&head)
-        {
-            return self.respond_to_s3(options, head, body, exchange, origin);
-        }
+        let dialect = match self.dialect_of(&head) {
+            Some((dialect, DialectClaim::Request { is_signed })) => {
+                return self.respond_in(dialect, is_signed, head, body, exchange, origin);
+            }
+            Some((dialect, DialectClaim::HttpUpload)) => Some(dialect),
+            None => None,
+        };
         let path = match self.parse_path(&head, &body) {
             Ok(path) => path,
             Err(response) => {
@@ -102,7 +103,7 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
                 ));
             }
         };
-        let request = ParsedRequest::new(head, path, s3_upload);
+        let request = ParsedRequest::new(head, path, dialect);
         let permissions = match self.authorize(&request) {
             AccessDecision::Granted(permissions) => permissions,
             AccessDecision::Refused(refusal) => {
@@ -145,38 +146,38 @@ impl ConnectionService {
         &self.connection.server
     }
 
-    /// The files that the kernel may send in response to a request. It sends none over HTTP/2,
-    /// where hyper looks at the bytes.
-    pub(super) fn mappings(&self, head: &request::Parts) -> Option<&MappingRegistry> {
-        let mappings = self.connection.mappings.as_ref();
-        mappings.filter(|_| head.version < Version::HTTP_2)
+    /// The dialect of a request, if it is not plain HTTP.
+    fn dialect_of(&self, head: &request::Parts) -> Option<(Arc<dyn Dialect>, DialectClaim)> {
+        let dialect = self.server().options.dialect.as_ref()?;
+        let claim = dialect.claim(head)?;
+        Some((Arc::clone(dialect), claim))
     }
 
-    /// How the server speaks S3, if this request does.
-    fn s3_options(&self, head: &request::Parts) -> Option<Arc<S3Options>> {
-        let options = self.server().options.s3.as_ref();
-        let serves = |s3: &&Arc<S3Options>| s3.serves(&head.method, &head.headers, &head.uri);
-        options.filter(serves).map(Arc::clone)
-    }
-
-    /// How the server speaks S3, if this request is of an upload in parts to a plain URL.
-    fn s3_upload_options(&self, head: &request::Parts) -> Option<Arc<S3Options>> {
-        let options = self.server().options.s3.as_ref();
-        let is_upload =
-            |s3: &&Arc<S3Options>| s3.is_http_upload(&head.method, &head.headers, &head.uri);
-        options.filter(is_upload).map(Arc::clone)
-    }
-
-    /// Responds to a request of S3. A signature covers the Host field, so with one any is accepted.
-    fn respond_to_s3(
+    /// What a dialect gets of a request.
+    pub(super) fn dialect_request(
         &self,
-        options: Arc<S3Options>,
+        head: request::Parts,
+        body: IncomingBody,
+        http_upload: Option<ObjectKey>,
+    ) -> DialectRequest {
+        DialectRequest {
+            context: RequestContext::new(Arc::clone(&self.connection), head.version),
+            head,
+            body,
+            http_upload,
+        }
+    }
+
+    /// Responds to a request of a dialect. A signature covers the Host field, so with one any is accepted.
+    fn respond_in(
+        &self,
+        dialect: Arc<dyn Dialect>,
+        is_signed: bool,
         head: request::Parts,
         body: IncomingBody,
         mut exchange: HttpExchange,
         origin: Option<HeaderMap>,
     ) -> ResponseFutureState {
-        let is_signed = S3Authenticator::is_signed(&head.headers, head.uri.query());
         let checked = self.check_well_formed(&head, &body).and_then(|()| {
             match is_signed || self.is_host_allowed(&head) {
                 true => Ok(()),
@@ -192,12 +193,10 @@ impl ConnectionService {
         if head.headers.contains_key(EXPECT) && body.is_end_stream() {
             self.connection.requests.close_after_response();
         }
+        let response = dialect.respond(self.dialect_request(head, body, None));
         let service = self.clone();
         ResponseFutureState::Later(Box::pin(async move {
-            let mut user = None;
-            let connection = Arc::clone(&service.connection);
-            let sender = S3Sender::Signature(&mut user);
-            let response = s3::respond(connection, options, head, body, sender).await;
+            let DialectResponse { response, user } = response.await;
             exchange.set_user(user.as_ref());
             exchange.respond(service.with_cors_headers(response, origin))
         }))
@@ -279,7 +278,7 @@ impl ConnectionService {
     fn access_request<'a>(&self, request: &'a ParsedRequest) -> AccessRequest<'a> {
         let method = match &request.kind {
             // Each of its requests, the list of its parts among them, needs the right to write.
-            RequestKind::S3Upload(_) if request.head.method != Method::HEAD => &Method::PUT,
+            RequestKind::DialectUpload(_) if request.head.method != Method::HEAD => &Method::PUT,
             _ => &request.head.method,
         };
         AccessRequest {
@@ -351,9 +350,6 @@ pub(super) enum ResponseFuture {
     /// The response needs something that may wait.
     Later(BoxedResponse<ServeResponse>),
 }
-
-/// A boxed future of a response.
-pub(super) type BoxedResponse<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl ResponseFuture {
     /// A response that may wait.

@@ -95,14 +95,6 @@ pub enum AccessLogFormat {
     Json,
 }
 
-/// The text names no format.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not an access log format: use common, combined or json")]
-pub struct AccessLogFormatError {
-    /// The text.
-    pub text: String,
-}
-
 impl AccessLogFormat {
     /// Appends the line of a request, with its newline.
     pub fn render(self, record: &AccessRecord, line: &mut Vec<u8>) {
@@ -112,21 +104,6 @@ impl AccessLogFormat {
             Self::Json => write_json(record, line),
         }
         line.push(b'\n');
-    }
-}
-
-impl std::str::FromStr for AccessLogFormat {
-    type Err = AccessLogFormatError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "common" => Ok(Self::Common),
-            "combined" => Ok(Self::Combined),
-            "json" => Ok(Self::Json),
-            _ => Err(AccessLogFormatError {
-                text: text.to_owned(),
-            }),
-        }
     }
 }
 

@@ -61,12 +61,6 @@ pub struct GaugeGuard {
 }
 
 impl ServeMetrics {
-    /// All zero.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Counts a request whose response has ended, complete or not. Its bytes are counted
     /// separately.
     #[inline]
@@ -112,14 +106,6 @@ impl ServeMetrics {
     /// Counts a refused request body.
     pub fn count_refused_body(&self, reason: BodyRefusal) {
         self.refused_bodies.add(reason as usize, 1);
-    }
-
-    /// These metrics alone, in Prometheus' text format.
-    #[must_use]
-    pub fn render(&self) -> String {
-        let mut out = MetricsText::default();
-        self.write_metrics(&mut out);
-        out.into_text()
     }
 
     fn track(self: &Arc<Self>, counters: fn(&Self) -> &ShardedCounters<2>) -> GaugeGuard {

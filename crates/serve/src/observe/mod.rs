@@ -14,6 +14,6 @@ mod access_log;
 mod faults;
 mod metrics;
 
-pub use access_log::{AccessLog, AccessLogFormat, AccessLogFormatError, AccessRecord};
+pub use access_log::{AccessLog, AccessLogFormat, AccessRecord};
 pub use faults::{BodyRefusal, ConnectionFault};
 pub use metrics::{GaugeGuard, ServeMetrics};

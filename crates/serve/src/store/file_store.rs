@@ -2,7 +2,6 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use haul_net::is_descriptor_limit;
@@ -76,24 +75,6 @@ pub enum UploadDurability {
     File,
     /// The name is durable too (`fsync` of the folder): a power cut leaves the new version.
     Full,
-}
-
-/// The text names no durability.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("durability is none, file or full")]
-pub struct UploadDurabilityError;
-
-impl FromStr for UploadDurability {
-    type Err = UploadDurabilityError;
-
-    fn from_str(text: &str) -> Result<Self, UploadDurabilityError> {
-        match text {
-            "none" => Ok(Self::None),
-            "file" => Ok(Self::File),
-            "full" => Ok(Self::Full),
-            _ => Err(UploadDurabilityError),
-        }
-    }
 }
 
 /// An open store.
@@ -334,7 +315,7 @@ impl FileStore {
     ///
     /// # Errors
     /// Those of `open`.
-    pub(crate) fn retry_after_closing<T>(
+    pub fn retry_after_closing<T>(
         &self,
         open: impl Fn() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {

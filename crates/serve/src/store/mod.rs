@@ -47,9 +47,7 @@ mod version;
 pub use attributes::{ObjectAttributes, ObjectChecksum, ObjectPart};
 pub use disk_threads::DiskThreads;
 pub use error::StoreError;
-pub use file_store::{
-    FileStore, FileStoreOptions, UploadDurability, UploadDurabilityError, VersionCheck,
-};
+pub use file_store::{FileStore, FileStoreOptions, UploadDurability, VersionCheck};
 pub use key_walk::{KeyWalk, KeyWalkRequest, WalkedKey, WalkedKind};
 pub use list::{
     EntryKind, FolderEntries, FolderEntry, FolderPage, ListingCursor, ListingCursorError,

@@ -22,6 +22,7 @@ use haul_serve::{FileServer, FileServerOptions, RESERVED_PREFIX};
 use haul_service::listen::{
     BindOptions, BoundAddress, BoundListener, InheritedSockets, ListenAddress, bind,
 };
+use haul_service::observe::{MetricSource as _, MetricsText};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
@@ -287,7 +288,9 @@ impl Drop for DoneOnDrop<'_> {
 
 /// The value of a metric: the first sample whose line begins with `name`.
 pub(crate) fn metric(metrics: &ServeMetrics, name: &str) -> u64 {
-    let text = metrics.render();
+    let mut text = MetricsText::default();
+    metrics.write_metrics(&mut text);
+    let text = text.into_text();
     let mut lines = text.lines().filter(|line| line.starts_with(name));
     let count = lines.next().and_then(|line| line.rsplit(' ').next());
     count.map_or(0, |count| count.parse().unwrap())

@@ -34,6 +34,5 @@ mod rows_idle;
 mod rows_metrics;
 mod rows_responses;
 mod rows_slow_disk;
-mod s3_requests;
 mod slow_filesystem;
 mod smuggling;

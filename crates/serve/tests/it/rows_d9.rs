@@ -26,7 +26,7 @@ fn start_server(timeouts: TimeoutOptions) -> TestServer {
 /// The same, with its metrics.
 fn start_with_metrics(timeouts: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
     let mut setup = ServerSetup::with_strategy(AcceptStrategy::Single);
-    let metrics = Arc::new(ServeMetrics::new());
+    let metrics = Arc::new(ServeMetrics::default());
     setup.server = FileServerOptions {
         timeouts,
         metrics: Arc::clone(&metrics),

@@ -19,7 +19,7 @@ const SHORT: Duration = Duration::from_millis(300);
 
 /// A server with long timeouts except for these, and its metrics.
 fn start_server(timeouts: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
-    let metrics = Arc::new(ServeMetrics::new());
+    let metrics = Arc::new(ServeMetrics::default());
     let setup = ServerSetup {
         server: FileServerOptions {
             timeouts,

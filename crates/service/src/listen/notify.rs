@@ -71,19 +71,6 @@ impl ServiceManagerNotifier {
         self.send("STOPPING=1")
     }
 
-    /// A line of text for `systemctl status`.
-    ///
-    /// # Errors
-    /// When it could not be sent.
-    pub fn status(&self, text: &str) -> io::Result<()> {
-        // A line break would begin another assignment.
-        let line: String = text
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
-        self.send(&format!("STATUS={line}"))
-    }
-
     fn send(&self, message: &str) -> io::Result<()> {
         let Some(socket) = &self.socket else {
             return Ok(());
@@ -124,8 +111,6 @@ mod tests {
         let notify = ServiceManagerNotifier::connect(Some(path.as_os_str())).unwrap();
         notify.ready().unwrap();
         assert_eq!(receive(&manager), "READY=1");
-        notify.status("3 connections\nREADY=0").unwrap();
-        assert_eq!(receive(&manager), "STATUS=3 connections READY=0");
         notify.reloading().unwrap();
         notify.reloading().unwrap();
         let when = || {

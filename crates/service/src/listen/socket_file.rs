@@ -28,13 +28,6 @@ impl SocketFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
-
-    /// Whether it still exists, and is not another file of the same name.
-    #[must_use]
-    pub fn exists(&self) -> bool {
-        fs::symlink_metadata(&self.path)
-            .is_ok_and(|metadata| SocketFileIdentity::of(&metadata) == self.identity)
-    }
 }
 
 impl Drop for SocketFile {

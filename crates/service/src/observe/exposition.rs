@@ -71,12 +71,6 @@ impl MetricsText {
         self.family(name, kind, help).sample(&[], value);
     }
 
-    /// The text so far.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// The whole text.
     #[must_use]
     pub fn into_text(self) -> String {
@@ -129,7 +123,7 @@ mod tests {
             "# TYPE haul_now gauge\n",
             "haul_now 0.00005\n",
         );
-        assert_eq!(out.text(), expected);
+        assert_eq!(out.into_text(), expected);
     }
 
     #[test]

@@ -102,7 +102,7 @@ mod tests {
         }
         let mut out = MetricsText::default();
         histogram.write_metrics("t_seconds", "Time.", &mut out);
-        let text = out.text();
+        let text = out.into_text();
         assert!(text.starts_with("# HELP t_seconds Time.\n# TYPE t_seconds histogram\n"));
         for line in [
             "t_seconds_bucket{le=\"0.00005\"} 1",

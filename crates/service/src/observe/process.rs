@@ -94,7 +94,7 @@ mod tests {
         let mut out = MetricsText::default();
         let started = UNIX_EPOCH + Duration::from_millis(1_500);
         ProcessMetrics::new(started, "1.2.3").write_metrics(&mut out);
-        let text = out.text();
+        let text = out.into_text();
         assert!(text.contains("\nhaul_build_info{version=\"1.2.3\"} 1\n"));
         assert!(text.contains("\nprocess_start_time_seconds 1.5\n"));
         for name in [

@@ -15,7 +15,7 @@ const MAX_FAILURE_GROUPS: usize = 64;
 
 /// The numbers of a batch.
 #[derive(Debug, Default)]
-pub(super) struct BatchCounters {
+pub(crate) struct BatchCounters {
     listed: AtomicU64,
     done_earlier: AtomicU64,
     retries: AtomicU64,
@@ -46,12 +46,12 @@ struct OutcomeCounts {
 
 impl BatchCounters {
     /// Counts an entry of a list.
-    pub(super) fn count_listed(&self) {
+    pub(crate) fn count_listed(&self) {
         self.listed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a job, whose file should have this size.
-    pub(super) fn count_job(&self, size: Option<u64>) {
+    pub(crate) fn count_job(&self, size: Option<u64>) {
         match size {
             Some(size) => self.planned_bytes.fetch_add(size, Ordering::Relaxed),
             None => self.unsized_jobs.fetch_add(1, Ordering::Relaxed),
@@ -89,7 +89,7 @@ impl BatchCounters {
     }
 
     /// All numbers, without failure groups.
-    pub(super) fn summary(&self) -> BatchSummary {
+    pub(crate) fn summary(&self) -> BatchSummary {
         let counts = self.lock();
         BatchSummary {
             listed: self.listed.load(Ordering::Relaxed),

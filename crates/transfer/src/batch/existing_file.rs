@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::job::{BatchJob, BatchJobStrategy};
 use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
-use crate::disk::{StoredValidators, file_beginning, load_validators, noted_download};
+use crate::disk::{file_beginning, load_validators, noted_download};
 use crate::error::{GetError, LocalError};
 use crate::get::ExpectedDigests;
 use crate::manifest::{JobRowState, ManifestRow};
@@ -35,31 +35,15 @@ pub(super) fn check_existing(
         Ok(found) => found,
         // A dangling link takes the name.
         Err(_) if path.is_symlink() && policy == ExistingFilePolicy::Keep => {
-            return Some(JobOutcome::failed(
-                job,
-                GetError::local(path, LocalError::AlreadyExists),
-            ));
+            return refused(job, LocalError::AlreadyExists);
         }
         Err(_) => return None,
     };
-    let occupied = |reason, is_replaceable| {
-        let error = LocalError::Occupied {
-            reason,
-            is_replaceable,
-        };
-        GetError::local(job.path.clone(), error)
-    };
     if found.is_dir() {
-        return Some(JobOutcome::failed(
-            job,
-            GetError::local(path, LocalError::IsDirectory),
-        ));
+        return refused(job, LocalError::IsDirectory);
     }
     if !found.is_file() {
-        return Some(JobOutcome::failed(
-            job,
-            occupied("it is not a regular file", false),
-        ));
+        return refused(job, occupied("it is not a regular file", false));
     }
     match policy {
         ExistingFilePolicy::Keep
@@ -68,7 +52,7 @@ pub(super) fn check_existing(
             match decision {
                 ListedVersionDecision::Refuse(difference) => {
                     let reason = difference_text(difference);
-                    Some(JobOutcome::failed(job, occupied(reason, true)))
+                    refused(job, occupied(reason, true))
                 }
                 _ => {
                     job.download.replaces_file = true;
@@ -77,7 +61,7 @@ pub(super) fn check_existing(
             }
         }
         ExistingFilePolicy::Keep if let Some(reason) = unexpected => {
-            Some(JobOutcome::failed(job, occupied(reason, true)))
+            refused(job, occupied(reason, true))
         }
         ExistingFilePolicy::Keep if job.has_digest() => {
             job.strategy = BatchJobStrategy::VerifyExisting;
@@ -96,12 +80,22 @@ pub(super) fn check_existing(
             let row = row.filter(|row| row.bytes == found.len());
             let tag = row.and_then(|row| row.etag);
             let stored = load_validators(&path, job.resource_id(), notes);
-            job.stored_validators = stored.map(|stored| StoredValidators {
-                etag: stored.etag.or(tag),
-                ..stored
-            });
+            job.stored_validators = stored.map(|stored| stored.or_etag(tag));
             None
         }
+    }
+}
+
+/// The outcome of a job whose file must stay as it is.
+fn refused(job: &BatchJob, error: LocalError) -> Option<JobOutcome> {
+    let error = GetError::local(job.path.clone(), error);
+    Some(JobOutcome::failed(job, error))
+}
+
+fn occupied(reason: &'static str, is_replaceable: bool) -> LocalError {
+    LocalError::Occupied {
+        reason,
+        is_replaceable,
     }
 }
 
@@ -112,22 +106,16 @@ fn decide_listed(
     row: Option<&ManifestRow>,
 ) -> Option<ListedVersionDecision> {
     let listed = job.listed.as_ref()?;
-    let attribute = noted_download(&job.path, found, job.resource_id());
-    // Without an attribute the row has what was written then.
-    let row = row.filter(|row| row.bytes == found.len());
-    let row_tag = row.and_then(|row| row.etag.as_deref());
-    let noted = NotedVersion {
-        size: found.len(),
-        entity_tag: match &attribute {
-            Some(noted) => noted.entity_tag.as_deref(),
-            None => row_tag,
-        },
-        modified: found.modified().ok(),
-        is_unedited_download: match &attribute {
-            Some(noted) => noted.is_unedited,
-            None => row.is_some(),
-        },
-    };
+    let noted = noted_download(&job.path, found, job.resource_id()).unwrap_or_else(|| {
+        // Without an attribute the row has what was written then.
+        let row = row.filter(|row| row.bytes == found.len());
+        NotedVersion {
+            size: found.len(),
+            entity_tag: row.and_then(|row| row.etag.clone()),
+            modified: found.modified().ok(),
+            is_unedited_download: row.is_some(),
+        }
+    });
     let decision = listed.decide(&noted);
     (decision != ListedVersionDecision::Keep).then_some(decision)
 }
@@ -174,14 +162,10 @@ pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Optio
     };
     if expected.verify(&job.download.url, &digests).is_err() {
         // The file is the user's, so it stays.
-        let error = GetError::local(
-            path(),
-            LocalError::Occupied {
-                reason: "its digest is not the one in the list",
-                is_replaceable: false,
-            },
+        return refused(
+            job,
+            occupied("its digest is not the one in the list", false),
         );
-        return Some(JobOutcome::failed(job, error));
     }
     Some(JobOutcome::success(ManifestRow {
         bytes,

@@ -7,8 +7,7 @@ use std::time::Duration;
 use haul_net::RequestTimings;
 use haul_plan::sync::ListedVersion;
 use haul_plan::{
-    ContentExpectation, NextSource, RecoveryPolicy, ResourceId, ResourceVersion, RetryOptions,
-    SourceSet,
+    ContentExpectation, NextSource, RecoveryPolicy, ResourceId, RetryOptions, SourceSet,
 };
 use http::StatusCode;
 use tokio::time::Instant;
@@ -264,22 +263,15 @@ impl BatchJob {
             .first_attempt_at
             .map_or(0, |begun| millis(begun.elapsed()));
         ManifestRow {
-            line: manifest_line(self.line),
-            url: self.manifest_url(),
             path: self.has_path().then(|| self.manifest_path()),
-            state,
             status: self.status.map(|status| status.as_u16()),
-            bytes: 0,
-            checksums: Vec::new(),
-            etag: None,
             attempts: self.attempts,
             timings: RowTimings {
                 total,
                 ..RowTimings::default()
             },
-            error: None,
-            shard: None,
             listed_size: self.listed_size(),
+            ..ManifestRow::new(manifest_line(self.line), self.manifest_url(), state)
         }
     }
 
@@ -288,7 +280,7 @@ impl BatchJob {
         let row = self.row(state);
         ManifestRow {
             status: Some(head.status.as_u16()),
-            etag: etag(&head.version),
+            etag: head.version.etag_text(),
             timings: row_timings(&head.timings, row.timings.total),
             ..row
         }
@@ -319,11 +311,6 @@ pub(super) fn manifest_path(path: &Path) -> String {
 /// The line as it appears in the manifest: URLs of the command line have none.
 pub(super) fn manifest_line(line: u64) -> Option<u64> {
     Some(line).filter(|line| *line > 0)
-}
-
-/// The entity tag as the origin wrote it.
-fn etag(version: &ResourceVersion) -> Option<String> {
-    version.etag.as_ref().map(ToString::to_string)
 }
 
 fn row_timings(timings: &RequestTimings, total: u64) -> RowTimings {

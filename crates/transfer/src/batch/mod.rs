@@ -17,9 +17,11 @@ mod host_failures;
 mod host_memory;
 mod job;
 mod job_queue;
+mod limits;
 mod options;
 mod outcome;
 mod output;
+mod outputs;
 mod published_rows;
 mod reader;
 mod record_file;
@@ -34,12 +36,16 @@ use crate::event::TransferEventSender;
 use crate::manifest::{Manifest, PreviousRuns};
 use crate::options::GetOptions;
 use coordinator::BatchCoordinator;
+pub(crate) use counters::BatchCounters;
 pub use host_memory::HostMemory;
+pub use limits::{dispatcher_options, open_file_limit};
 pub use options::{
     BatchHalt, BatchHaltKind, BatchOptions, BatchSnapshot, BatchSummary, CommitGroupOptions,
     FailureGroup, SlowJob,
 };
+pub(crate) use outcome::error_chain;
 pub use output::{BatchArchive, BatchOutput, FetchedBody, MemoryOutput};
+pub use outputs::{BatchDestination, BatchOutputError, BatchOutputs, StagingDirectory};
 pub use reader::ListEntries;
 
 /// A batch that can be run.

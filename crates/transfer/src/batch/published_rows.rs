@@ -8,8 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
 use super::record_file::RecordFile;
-use crate::archive::ShardEntryLocation;
-use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
+use crate::manifest::{ManifestRow, ParsedFields, RowTimings};
 
 /// Length of the header of a record: the length of the rest.
 const RECORD_HEADER: usize = 4;
@@ -42,19 +41,6 @@ struct WaitingRepeats {
     /// The lines of all.
     lines: Vec<Option<u64>>,
 }
-
-/// The result in a row: state, URL, path, status, bytes, checksums, entity tag, place in an archive, error. The format is private to one run.
-type StoredResult = (
-    JobRowState,
-    String,
-    Option<String>,
-    Option<u16>,
-    u64,
-    Vec<(String, String)>,
-    Option<String>,
-    Option<ShardEntryLocation>,
-    Option<ManifestRowError>,
-);
 
 impl PublishedRows {
     /// No rows. Records go into a file in the file system of this directory.
@@ -128,21 +114,8 @@ impl PublishedRows {
         if self.is_full || self.records.end() >= self.max_bytes {
             return None;
         }
-        let checksums = row.checksums.iter();
-        let result = (
-            row.state,
-            &row.url,
-            &row.path,
-            row.status,
-            row.bytes,
-            checksums
-                .map(|(algorithm, hex)| (algorithm.name(), hex))
-                .collect::<Vec<_>>(),
-            &row.etag,
-            &row.shard,
-            &row.error,
-        );
-        let record = serde_json::to_vec(&result).ok()?;
+        // What a manifest has of an error is less than all of it.
+        let record = serde_json::to_vec(&(row.fields(), &row.error)).ok()?;
         let length = u32::try_from(record.len()).ok()?;
         self.records.append(&[&length.to_le_bytes(), &record]).ok()
     }
@@ -153,20 +126,11 @@ impl PublishedRows {
         let record = self
             .records
             .read(at + RECORD_HEADER as u64, length as usize);
-        let result: StoredResult = serde_json::from_slice(record.ok()?).ok()?;
-        let (state, url, path, status, bytes, checksums, etag, shard, error) = result;
-        let checksums = checksums.into_iter();
+        let record = record.ok()?;
+        let (fields, error): (ParsedFields<'_>, _) = serde_json::from_slice(record).ok()?;
         Some(ManifestRow {
-            path,
-            status,
-            bytes,
-            checksums: checksums
-                .filter_map(|(algorithm, hex)| Some((algorithm.parse().ok()?, hex)))
-                .collect(),
-            etag,
             error,
-            shard,
-            ..ManifestRow::new(None, url, state)
+            ..fields.into_row()?
         })
     }
 }
@@ -184,7 +148,9 @@ fn repeat_of(first: ManifestRow, line: Option<u64>) -> ManifestRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::archive::ShardEntryLocation;
     use crate::error::ErrorClass;
+    use crate::manifest::{JobRowState, ManifestRowError};
 
     fn row(line: u64, path: Option<&str>) -> ManifestRow {
         ManifestRow {

@@ -2,10 +2,13 @@
 
 use std::future::Future;
 
+use haul_net::Kind;
 use haul_plan::{RequestRetries, RetryOptions};
 use haul_s3::{S3Error, S3ErrorKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::error::ErrorClass;
 
 /// A response that cannot be understood may be cut; one that is the same so often is not.
 const MAX_SAME_RESPONSES: u32 = 3;
@@ -19,6 +22,23 @@ pub enum BucketError {
     /// The last error of the store, or of the way to it.
     #[error(transparent)]
     Store(#[from] S3Error),
+}
+
+impl BucketError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Interrupted => ErrorClass::Interrupted,
+            Self::Store(error) => match &error.kind {
+                S3ErrorKind::Address(_) => ErrorClass::Usage,
+                S3ErrorKind::Network(error) if *error.kind() == Kind::InvalidRequest => {
+                    ErrorClass::Usage
+                }
+                _ => ErrorClass::Network,
+            },
+        }
+    }
 }
 
 /// Sends a request until it succeeds, fails for good, or has failed too often. The wait is that of every other retry.

@@ -48,12 +48,6 @@ impl PartialFile {
         }
     }
 
-    /// The path of the file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether the file was not empty when it was opened.
     #[must_use]
     pub fn had_content(&self) -> bool {

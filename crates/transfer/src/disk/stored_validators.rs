@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use haul_plan::sync::NotedVersion;
 use haul_plan::{ResourceId, ResourceVersion, UnixTime};
 use url::Url;
 
@@ -30,6 +31,16 @@ pub(crate) struct StoredValidators {
     pub(crate) modified: SystemTime,
     /// Whether its size and time are those that haul stored.
     pub(crate) is_unedited: bool,
+}
+
+impl StoredValidators {
+    /// The same with this entity tag, if there is none.
+    pub(crate) fn or_etag(self, etag: Option<String>) -> Self {
+        Self {
+            etag: self.etag.or(etag),
+            ..self
+        }
+    }
 }
 
 /// What a file system keeps of a finished file beside its bytes.
@@ -165,7 +176,7 @@ fn store_time_and_tag(
     }
     let mut note = FileNote {
         resource: ResourceId::from_url(url),
-        etag: version.etag.as_ref().map(ToString::to_string),
+        etag: version.etag_text(),
         lost_time,
         has_validator,
         kept: KeptMetadata {
@@ -211,29 +222,22 @@ pub(crate) fn load_validators(
     })
 }
 
-/// What the attribute of a file says of the download that made it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NotedDownload {
-    /// The entity tag, as the origin wrote it.
-    pub(crate) entity_tag: Option<String>,
-    /// Whether the file has not been edited since.
-    pub(crate) is_unedited: bool,
-}
-
 /// What is noted of a file, if it was downloaded from `resource`. `metadata` is that of the file. Takes one system call.
 pub(crate) fn noted_download(
     path: &Path,
     metadata: &Metadata,
     resource: ResourceId,
-) -> Option<NotedDownload> {
+) -> Option<NotedVersion> {
     let mut value = [0; 4096];
     let length = rustix::fs::getxattr(path, ATTRIBUTE, &mut value[..]).ok()?;
     let mut fields = str::from_utf8(value.get(..length)?).ok()?.splitn(3, ' ');
     if fields.next().and_then(ResourceId::parse) != Some(resource) {
         return None;
     }
-    Some(NotedDownload {
-        is_unedited: fields.next().is_some_and(|stored| {
+    Some(NotedVersion {
+        size: metadata.len(),
+        modified: metadata.modified().ok(),
+        is_unedited_download: fields.next().is_some_and(|stored| {
             SizeAndTime::is_noted(metadata, StoredTime::parse(stored).size_and_time)
         }),
         entity_tag: fields.next().map(str::to_owned),
@@ -247,7 +251,7 @@ pub(crate) fn stored_entity_tag(
     resource: ResourceId,
 ) -> Option<String> {
     let noted = noted_download(path, metadata, resource)?;
-    let tag = noted.entity_tag.filter(|_| noted.is_unedited)?;
+    let tag = noted.entity_tag.filter(|_| noted.is_unedited_download)?;
     Some(tag.trim_matches('"').to_owned())
 }
 
@@ -463,7 +467,7 @@ mod tests {
             }
             assert_eq!(file_owner(&path), FileOwner::Resource(resource));
             let tag = load_validators(&path, resource, None).unwrap().etag;
-            assert_eq!(tag, version.etag.as_ref().map(ToString::to_string));
+            assert_eq!(tag, version.etag_text());
         }
         std::os::unix::fs::symlink("f", dir.path().join("link")).unwrap();
         assert_eq!(

@@ -51,6 +51,19 @@ impl ErrorClass {
             Self::Usage => "usage",
         }
     }
+
+    /// The class of a name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        [
+            Self::Verification,
+            Self::LocalIo,
+            Self::Network,
+            Self::Interrupted,
+            Self::Usage,
+        ]
+        .into_iter()
+        .find(|class| class.name() == name)
+    }
 }
 
 /// Why a job ended without its file.

@@ -131,7 +131,7 @@ async fn verify_and_publish(
     Ok(VerificationOutcome::Published(PublishedFile {
         path,
         length,
-        etag: version.etag.as_ref().map(ToString::to_string),
+        etag: version.etag_text(),
         checksums: digests.report(&computed),
     }))
 }

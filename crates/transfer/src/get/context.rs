@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::download_monitor::{BodyMeter, DownloadMonitor};
-use super::handle::JobSteering;
 use super::host_limits::HostLimits;
 use super::reserved_names::ReservedNames;
+use super::steering::JobSteering;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::options::{ConnectionCount, DownloadJob, ExistingFilePolicy, GetOptions};

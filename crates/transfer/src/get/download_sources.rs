@@ -140,7 +140,7 @@ impl DownloadSources {
         }
     }
 
-    /// The sources, for who watches.
+    /// The sources, for a snapshot.
     pub(super) fn snapshot(&self) -> Vec<SourceSnapshot> {
         let set = self.recovery.sources();
         let dropped = |number| {

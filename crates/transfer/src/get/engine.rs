@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use haul_net::Client;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::context::EngineState;
-use super::handle::{DownloadHandle, JobSteering, run_steered, steer};
+use super::handle::{DownloadHandle, run_steered, steer};
+use super::steering::JobSteering;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
+use crate::job_end::DownloadEnd;
 use crate::options::{DownloadJob, DownloadOutcome, GetOptions};
 
 /// Downloads files. Cloning is cheap; clones share connections and limits.
@@ -83,6 +86,24 @@ impl TransferEngine {
         };
         let _ = events.send(event).await;
         result
+    }
+
+    /// Downloads the files of these jobs at once. Each result is a [`TransferEvent::DownloadEnded`].
+    pub async fn get_all(self, jobs: Vec<DownloadJob>, stop: CancellationToken) {
+        let mut running = JoinSet::new();
+        for job in jobs {
+            let (engine, stop) = (self.clone(), stop.clone());
+            running.spawn(async move {
+                let result = engine.get(job.clone(), stop).await;
+                let ended = TransferEvent::DownloadEnded(Arc::new(DownloadEnd { job, result }));
+                let _ = engine.state.events.send(ended).await;
+            });
+        }
+        drop(self);
+        while let Some(ended) = running.join_next().await {
+            // Tasks are never aborted here, so the task panicked: the bug is passed on.
+            ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        }
     }
 
     /// Lets later jobs have the final names of a job that has ended. For programs, whose calls are not the URLs of one command: the same

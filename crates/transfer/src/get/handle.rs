@@ -5,20 +5,15 @@
 //! there is one way to continue a download, whether it was paused, interrupted or killed. What a snapshot shows is what the job keeps
 //! anyway: nobody who does not look pays for it.
 
-use std::future::Future;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
-use haul_plan::RangeSet;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::context::EngineState;
-use super::job_rate_limit::JobRateLimit;
 use super::run::{DownloadStart, download};
-use super::segmented::SegmentedState;
-use super::snapshot::{ConnectionReport, DownloadSnapshot};
+use super::snapshot::DownloadSnapshot;
+use super::steering::{JobSteering, SteeringStep};
 use crate::disk::{DownloadPaths, blocking, remove_if_exists};
 use crate::error::GetError;
 use crate::options::{DownloadJob, DownloadOutcome};
@@ -31,27 +26,11 @@ impl DownloadHandle {
     /// What the download is doing.
     #[must_use]
     pub fn snapshot(&self) -> DownloadSnapshot {
-        let (view, commands) = (self.0.view(), self.0.commands());
-        let mut snapshot = DownloadSnapshot {
-            url: commands.url.clone(),
-            path: view.path.clone(),
-            length: view.length,
-            on_disk: view.on_disk.clone(),
-            is_paused: commands.is_paused,
-            limit: self.0.limit.bytes_per_second(),
-            control: view.control,
-            requests: Vec::new(),
-            sources: Vec::new(),
-        };
-        let segments = view.segments.upgrade();
-        drop((view, commands));
-        if let Some(segments) = segments {
-            segments.fill_snapshot(&mut snapshot);
-        }
-        snapshot
+        self.0.snapshot()
     }
 
-    /// Ends the requests, and keeps what has arrived, until [`Self::resume`].
+    /// Ends the requests, and keeps what has arrived, until [`Self::resume`]. A download into a pipe or a device ends with
+    /// [`GetError::Interrupted`]: the bytes that its reader has cannot be sent again.
     pub fn pause(&self) {
         self.0.interrupt(|commands| commands.is_paused = true);
     }
@@ -85,121 +64,6 @@ impl DownloadHandle {
     pub fn remove(&self) {
         self.0.interrupt(|commands| commands.is_removed = true);
         self.0.changed.notify_one();
-    }
-}
-
-/// What a job and its handle share.
-#[derive(Debug)]
-pub(crate) struct JobSteering {
-    commands: Mutex<JobCommands>,
-    /// The job waits for a command.
-    changed: Notify,
-    pub(super) limit: Arc<JobRateLimit>,
-    view: Mutex<JobView>,
-}
-
-/// What the handle wants.
-#[derive(Debug)]
-struct JobCommands {
-    /// The present URL.
-    url: Url,
-    is_paused: bool,
-    is_removed: bool,
-    connections: Option<usize>,
-    /// A URL that no attempt has used yet.
-    replacement: Option<Url>,
-    /// Ends the attempt that runs.
-    attempt: CancellationToken,
-}
-
-/// What a snapshot shows beside the segments that run.
-#[derive(Debug, Default)]
-struct JobView {
-    path: Option<PathBuf>,
-    length: Option<u64>,
-    on_disk: RangeSet,
-    control: Option<ConnectionReport>,
-    segments: Weak<SegmentedState>,
-}
-
-/// What follows an attempt that a command has ended.
-#[derive(Debug, PartialEq, Eq)]
-enum SteeringStep {
-    Wait,
-    Again,
-    Remove,
-}
-
-impl JobSteering {
-    fn new(url: Url) -> Self {
-        Self {
-            commands: Mutex::new(JobCommands {
-                url,
-                is_paused: false,
-                is_removed: false,
-                connections: None,
-                replacement: None,
-                attempt: CancellationToken::new(),
-            }),
-            changed: Notify::new(),
-            limit: Arc::default(),
-            view: Mutex::default(),
-        }
-    }
-
-    fn commands(&self) -> MutexGuard<'_, JobCommands> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn view(&self) -> MutexGuard<'_, JobView> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn interrupt(&self, command: impl FnOnce(&mut JobCommands)) {
-        let mut commands = self.commands();
-        command(&mut commands);
-        commands.attempt.cancel();
-    }
-
-    fn next_step(&self) -> SteeringStep {
-        let commands = self.commands();
-        match (commands.is_removed, commands.is_paused) {
-            (true, _) => SteeringStep::Remove,
-            (_, true) => SteeringStep::Wait,
-            _ => SteeringStep::Again,
-        }
-    }
-
-    /// An attempt begins: it ends when this token is cancelled. Returns the URL that it must use from now on, if that is new.
-    fn begin_attempt(&self, attempt: &CancellationToken) -> Option<Url> {
-        let mut commands = self.commands();
-        commands.attempt = attempt.clone();
-        commands.replacement.take()
-    }
-
-    /// The number of connections that the handle wants.
-    pub(super) fn connections(&self) -> Option<usize> {
-        self.commands().connections
-    }
-
-    /// The name and the length of the file are known.
-    pub(super) fn note_destination(&self, path: &Path, length: Option<u64>) {
-        let mut view = self.view();
-        view.path = Some(path.to_owned());
-        view.length = length;
-    }
-
-    /// The bytes on disk, where no segments run.
-    pub(super) fn note_on_disk(&self, on_disk: RangeSet) {
-        self.view().on_disk = on_disk;
-    }
-
-    pub(super) fn note_segments(&self, segments: &Arc<SegmentedState>) {
-        self.view().segments = Arc::downgrade(segments);
-    }
-
-    pub(super) fn note_control(&self, control: ConnectionReport) {
-        self.view().control = Some(control);
     }
 }
 
@@ -238,8 +102,10 @@ pub(super) async fn run_steered(
             steering: Some(steering),
             ..DownloadStart::default()
         };
-        let error = match download(engine, &job, start, attempt).await {
-            Err(error @ GetError::Interrupted { .. }) if !stop.is_cancelled() => error,
+        let error = match download(engine, &job, start, attempt.clone()).await {
+            Err(error @ GetError::Interrupted { .. }) if steering.may_go_on(&attempt, &stop) => {
+                error
+            }
             result => return result,
         };
         match steering.next_step() {
@@ -253,23 +119,18 @@ pub(super) async fn run_steered(
     }
 }
 
-fn wait_for_resume<'a>(
-    steering: &'a JobSteering,
-    stop: &'a CancellationToken,
-) -> impl Future<Output = ()> + use<'a> {
-    async move {
-        while steering.next_step() == SteeringStep::Wait {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = steering.changed.notified() => {}
-            }
+async fn wait_for_resume(steering: &JobSteering, stop: &CancellationToken) {
+    while steering.next_step() == SteeringStep::Wait {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = steering.changed.notified() => {}
         }
     }
 }
 
 /// Removes the partial file and its journal, if the job came so far.
 fn remove_partial(steering: &JobSteering) -> Result<(), GetError> {
-    let Some(path) = steering.view().path.clone() else {
+    let Some(path) = steering.path() else {
         return Ok(());
     };
     let paths = DownloadPaths::new(path);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use haul_plan::TokenBucket;
 use tokio::time::{Instant, sleep};
 
-/// Bytes that may arrive at once after a pause, as a share of a second.
-const BURST_SECONDS: f64 = 0.1;
+/// Bytes that may arrive at once after a pause: those of a tenth of a second.
+const BURSTS_PER_SECOND: u64 = 10;
 
 /// How long a reader waits at most before it looks at the rate again.
 const MAX_WAIT: Duration = Duration::from_millis(200);
@@ -32,7 +32,7 @@ impl JobRateLimit {
         let mut bucket = self.bucket();
         self.is_set
             .store(bytes_per_second.is_some(), Ordering::Relaxed);
-        let burst = |rate: u64| (rate as f64 * BURST_SECONDS) as u64;
+        let burst = |rate: u64| rate / BURSTS_PER_SECOND;
         match (&mut *bucket, bytes_per_second) {
             (Some(limited), Some(rate)) => {
                 limited.rate = rate;

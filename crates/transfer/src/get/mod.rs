@@ -39,6 +39,7 @@ mod sequential;
 mod single_response;
 mod snapshot;
 mod source_recovery;
+mod steering;
 mod strategy;
 mod stream_output;
 mod unsynced_ranges;

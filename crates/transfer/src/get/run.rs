@@ -21,7 +21,6 @@ use super::finished_file::finish_existing;
 use super::first_request::{
     FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, permit_of_responder,
 };
-use super::handle::JobSteering;
 use super::host_limits::HostPermit;
 use super::mirror_discovery::discover;
 use super::page_check::page_warning;
@@ -33,6 +32,7 @@ use super::segmented::{self, SegmentedStart};
 use super::sequential::{self, SequentialStart};
 use super::single_response::HandedOverResponse;
 use super::source_recovery::fail_over;
+use super::steering::JobSteering;
 use super::strategy::{DownloadTotals, DownloadedFile, Restart, RestartReason, StrategyOutcome};
 use super::stream_output;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
@@ -153,6 +153,9 @@ impl<'a> DownloadRun<'a> {
         let existing = self.context.existing_file();
         match ResolvedOutput::resolve(&self.context.job.output, existing, &self.context.stop)? {
             ResolvedOutput::Stream(output) => {
+                self.context
+                    .steering
+                    .inspect(|steering| steering.note_stream());
                 let (context, expectations) = (self.context, &self.expectations);
                 Box::pin(stream_output::download(
                     context,
@@ -192,7 +195,8 @@ impl<'a> DownloadRun<'a> {
                 }) if self.path.is_none() && path != guessed.path() => {
                     let named = DownloadPaths::new(path.clone());
                     let outcome = self.finish_existing(&named).await;
-                    return outcome?.ok_or(GetError::local(path, LocalError::AlreadyExists));
+                    return outcome?
+                        .ok_or_else(|| GetError::local(path, LocalError::AlreadyExists));
                 }
                 Err(error) if self.disproves_document(&error) => self.forget_document().await,
                 Err(error) => self.fail_over(error).await?,
@@ -216,10 +220,7 @@ impl<'a> DownloadRun<'a> {
         partial: Option<PartialDownload>,
     ) -> Result<AttemptOutcome, GetError> {
         let (mut partial, stored) = prepare(self.context, destination, partial).await?;
-        let stored = stored.map(|stored| StoredValidators {
-            etag: stored.etag.or_else(|| self.known_tag.clone()),
-            ..stored
-        });
+        let stored = stored.map(|stored| stored.or_etag(self.known_tag.clone()));
         // To replace a file, the version must be one that the origin has now. To add one it is enough that the origin had it.
         let adds = self.context.existing_file() == ExistingFilePolicy::Keep;
         if let Some(whole) = partial.take_if(|partial| adds && self.is_finished(partial)) {

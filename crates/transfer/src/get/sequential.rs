@@ -449,7 +449,8 @@ impl SequentialDownload {
             follower.advance(self.pipe.written());
         }
         if let Some(steering) = context.steering {
-            steering.note_on_disk([0..self.pipe.written()].into_iter().collect());
+            let written = 0..self.pipe.written();
+            steering.note_on_disk(std::iter::once(written).collect());
         }
         // A renderer that is behind will see the next one.
         let _ = context.engine.events.try_send(TransferEvent::Progress {

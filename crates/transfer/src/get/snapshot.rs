@@ -71,3 +71,9 @@ pub struct ConnectionReport {
     /// The round trip that the first response showed.
     pub round_trip: Option<Duration>,
 }
+
+/// Knows what the requests of a download are doing.
+pub(super) trait SnapshotSource: std::fmt::Debug + Send + Sync {
+    /// Adds the requests that run, the bytes on disk and the sources.
+    fn fill_snapshot(&self, snapshot: &mut DownloadSnapshot);
+}

@@ -54,7 +54,7 @@ pub(super) async fn download(
     let pipe = open_pipe(context, sources, output, start.coding.as_ref(), hashers)?;
     start.may_join = expectations.may_join(&version, &digests);
     start.announced_digests = expected_digests(&response.headers, true);
-    let etag = version.etag.as_ref().map(ToString::to_string);
+    let etag = version.etag_text();
     let mut download = SequentialDownload {
         pipe,
         version: digests.pinned(&version),
@@ -69,16 +69,11 @@ pub(super) async fn download(
             Ok(SequentialEnd::Complete(bytes)) => bytes,
             Ok(SequentialEnd::Changed) => {
                 let url = haul_net::without_credentials(&sources.current().location);
-                return Err(GetError::verification(
-                    url,
-                    VerificationError::ResourceChanged,
-                ));
+                let error = VerificationError::ResourceChanged;
+                return Err(GetError::verification(url, error));
             }
             // The stop ends a write that waits for a reader.
-            Err(GetError::Local {
-                error: LocalError::Io { .. },
-                ..
-            }) if context.stop.is_cancelled() => {
+            Err(GetError::Local { .. }) if context.stop.is_cancelled() => {
                 return Err(GetError::INTERRUPTED);
             }
             Err(error) => return Err(stream_error(error)),

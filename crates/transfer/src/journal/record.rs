@@ -73,7 +73,7 @@ impl JournalHeader {
             url: url_digest(url),
             resource: Some(ResourceId::without_tokens(url).to_string()),
             length,
-            etag: version.etag.as_ref().map(ToString::to_string),
+            etag: version.etag_text(),
             last_modified: version.last_modified.clone(),
             media_type: version.media_type.as_deref().map(str::to_owned),
             announced: announced.iter().map(digest_text).collect(),

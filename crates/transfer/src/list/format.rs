@@ -1,8 +1,5 @@
 //! The format of a list: given by name, or detected from the first line.
 
-use std::fmt;
-use std::str::FromStr;
-
 use haul_plan::metalink;
 
 use super::source::{first_line, without_bom};
@@ -23,56 +20,6 @@ pub enum ListFormat {
     JsonLines,
     /// A Metalink document (RFC 5854).
     Metalink,
-}
-
-/// No format has this name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not one of plain, aria2, csv, tsv, jsonl, metalink")]
-pub struct ListFormatError(String);
-
-impl ListFormat {
-    /// All formats, in the order of the error message.
-    pub const ALL: [Self; 6] = [
-        Self::Plain,
-        Self::Aria2,
-        Self::Csv,
-        Self::Tsv,
-        Self::JsonLines,
-        Self::Metalink,
-    ];
-
-    /// The name of the format on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Aria2 => "aria2",
-            Self::Csv => "csv",
-            Self::Tsv => "tsv",
-            Self::JsonLines => "jsonl",
-            Self::Metalink => "metalink",
-        }
-    }
-}
-
-impl fmt::Display for ListFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for ListFormat {
-    type Err = ListFormatError;
-
-    /// Case does not matter. `ndjson` is a second name of JSON Lines.
-    fn from_str(text: &str) -> Result<Self, ListFormatError> {
-        let name = text.to_ascii_lowercase();
-        if name == "ndjson" {
-            return Ok(Self::JsonLines);
-        }
-        let found = Self::ALL.into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| ListFormatError(text.chars().take(40).collect()))
-    }
 }
 
 /// Detects the format from the first line that is neither blank nor a comment. The word `url` alone is a CSV header,
@@ -148,18 +95,5 @@ mod tests {
         ] {
             assert_eq!(detect(text.as_bytes()), format, "{text}");
         }
-    }
-
-    #[test]
-    fn formats_have_names() {
-        for format in ListFormat::ALL {
-            assert_eq!(format.to_string().to_uppercase().parse(), Ok(format));
-        }
-        assert_eq!("NDJSON".parse(), Ok(ListFormat::JsonLines));
-        let error = "torrent".parse::<ListFormat>().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "\"torrent\" is not one of plain, aria2, csv, tsv, jsonl, metalink"
-        );
     }
 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub use bad_line::{BadLine, BadLineProblem};
 pub use entry::ListEntry;
 pub use fields::{ListUrlParser, parse_list_url};
-pub use format::{ListFormat, ListFormatError};
+pub use format::ListFormat;
 
 use bad_line::LineError;
 use csv::CsvList;

@@ -11,32 +11,9 @@ use std::borrow::Cow;
 
 use csv_core::{ReadRecordResult, Reader};
 
-use super::row::{ManifestRow, SerializedRow};
-
-/// The columns of a new manifest.
-const COLUMNS: [&str; 21] = [
-    "state",
-    "url",
-    "path",
-    "status",
-    "bytes",
-    "checksum",
-    "checksums",
-    "etag",
-    "attempts",
-    "ms_dns",
-    "ms_connect",
-    "ms_tls",
-    "ms_first_byte",
-    "ms_total",
-    "error_class",
-    "error",
-    "line",
-    "shard",
-    "offset",
-    "end",
-    "check",
-];
+use super::columns::ColumnValue;
+use super::fields::{ParsedFields, column_names};
+use super::row::ManifestRow;
 
 /// A table without these columns is not a manifest: the columns that the check covers, and the check itself.
 const REQUIRED: [&str; 10] = [
@@ -45,31 +22,40 @@ const REQUIRED: [&str; 10] = [
 
 /// The columns of one manifest, in the order of its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ManifestColumns {
-    columns: Vec<String>,
+pub(super) struct ManifestHeader {
+    names: Vec<String>,
+    /// The places among [`column_names`] of those that haul knows.
+    positions: Vec<Option<usize>>,
 }
 
-impl Default for ManifestColumns {
+impl Default for ManifestHeader {
     fn default() -> Self {
-        let columns = COLUMNS.map(str::to_owned).to_vec();
-        Self { columns }
+        Self::new(column_names().map(str::to_owned).collect())
     }
 }
 
-impl ManifestColumns {
+impl ManifestHeader {
+    fn new(names: Vec<String>) -> Self {
+        let positions = names
+            .iter()
+            .map(|name| column_names().position(|known| known == name))
+            .collect();
+        Self { names, positions }
+    }
+
     /// The table with this header; `None` when a required column is missing or a known column appears twice.
-    pub(super) fn from_header(columns: Vec<String>) -> Option<Self> {
-        let count = |name: &str| columns.iter().filter(|column| *column == name).count();
+    pub(super) fn parse(names: Vec<String>) -> Option<Self> {
+        let count = |name: &str| names.iter().filter(|column| *column == name).count();
         let right = REQUIRED.iter().all(|name| count(name) == 1)
-            && COLUMNS.iter().all(|name| count(name) <= 1);
-        right.then_some(Self { columns })
+            && column_names().all(|name| count(name) <= 1);
+        right.then(|| Self::new(names))
     }
 
     /// The header line.
-    pub(super) fn header(&self) -> Vec<u8> {
+    pub(super) fn line(&self) -> Vec<u8> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         // Writing to memory cannot fail.
-        let _ = writer.write_record(&self.columns);
+        let _ = writer.write_record(&self.names);
         writer.into_inner().unwrap_or_default()
     }
 
@@ -77,12 +63,12 @@ impl ManifestColumns {
     pub(super) fn encode(&self, rows: &[&ManifestRow], buffer: &mut Vec<u8>) {
         let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(buffer);
         for row in rows {
-            let row = SerializedRow::new(row);
-            let fields = self.columns.iter().map(|column| field_text(&row, column));
-            // Writing to memory cannot fail.
-            let _ = fields
-                .map(|field| writer.write_field(&*field))
-                .find(Result::is_err);
+            let row = row.checked_fields();
+            for position in &self.positions {
+                let value = position.map_or(ColumnValue::None, |position| row.value(position));
+                // Writing to memory cannot fail.
+                let _ = writer.write_field(&*field_text(&value));
+            }
             let _ = writer.write_record(None::<&[u8]>);
         }
         let _ = writer.flush();
@@ -90,81 +76,25 @@ impl ManifestColumns {
 
     /// Parses fields as a row; `None` when they are not a valid row.
     pub(super) fn decode(&self, fields: &[&str]) -> Option<ManifestRow> {
-        if fields.len() != self.columns.len() {
+        if fields.len() != self.positions.len() {
             return None;
         }
-        let mut row = SerializedRow::default();
-        for (column, field) in self.columns.iter().zip(fields) {
-            if !field.is_empty() {
-                set_field(&mut row, column, field)?;
+        let mut row = ParsedFields::default();
+        for (position, field) in self.positions.iter().zip(fields) {
+            if let Some(position) = position {
+                row.set(*position, field)?;
             }
         }
-        row.into_row()
+        row.into_checked_row()
     }
 }
 
-/// The text of one column.
-fn field_text<'a>(row: &'a SerializedRow<'_>, column: &str) -> Cow<'a, str> {
-    fn number(number: impl Into<Option<u64>>) -> Cow<'static, str> {
-        let number: Option<u64> = number.into();
-        number.map_or(Cow::Borrowed(""), |number| Cow::Owned(number.to_string()))
+fn field_text<'a>(value: &'a ColumnValue<'_>) -> Cow<'a, str> {
+    match value {
+        ColumnValue::Number(number) => number.to_string().into(),
+        ColumnValue::Texts(texts) => texts.join(" ").into(),
+        other => other.text().unwrap_or_default().into(),
     }
-    let optional =
-        |text: &'a Option<Cow<'_, str>>| Cow::Borrowed(text.as_deref().unwrap_or_default());
-    match column {
-        "state" => Cow::Borrowed(&*row.state),
-        "url" => Cow::Borrowed(&*row.url),
-        "path" => optional(&row.path),
-        "status" => number(row.status.map(u64::from)),
-        "bytes" => number(row.bytes),
-        "checksum" => optional(&row.checksum),
-        "checksums" => Cow::Owned(row.checksums.join(" ")),
-        "etag" => optional(&row.etag),
-        "attempts" => number(u64::from(row.attempts)),
-        "ms_dns" => number(row.ms.map(|ms| ms.dns)),
-        "ms_connect" => number(row.ms.map(|ms| ms.connect)),
-        "ms_tls" => number(row.ms.map(|ms| ms.tls)),
-        "ms_first_byte" => number(row.ms.map(|ms| ms.first_byte)),
-        "ms_total" => number(row.ms.map(|ms| ms.total)),
-        "error_class" => optional(&row.error_class),
-        "error" => optional(&row.error),
-        "line" => number(row.line),
-        "shard" => optional(&row.shard),
-        "offset" => number(row.offset),
-        "end" => number(row.end),
-        "check" => optional(&row.check),
-        _ => Cow::Borrowed(""),
-    }
-}
-
-/// Sets the field of one column; `None` when a number is expected and the text is not one.
-fn set_field(row: &mut SerializedRow<'_>, column: &str, text: &str) -> Option<()> {
-    let owned = || Cow::Owned(text.to_owned());
-    match column {
-        "state" => row.state = owned(),
-        "url" => row.url = owned(),
-        "path" => row.path = Some(owned()),
-        "status" => row.status = Some(text.parse().ok()?),
-        "bytes" => row.bytes = text.parse().ok()?,
-        "checksum" => row.checksum = Some(owned()),
-        "checksums" => row.checksums = text.split(' ').map(str::to_owned).collect(),
-        "etag" => row.etag = Some(owned()),
-        "attempts" => row.attempts = text.parse().ok()?,
-        "ms_dns" => row.ms.get_or_insert_default().dns = text.parse().ok()?,
-        "ms_connect" => row.ms.get_or_insert_default().connect = text.parse().ok()?,
-        "ms_tls" => row.ms.get_or_insert_default().tls = text.parse().ok()?,
-        "ms_first_byte" => row.ms.get_or_insert_default().first_byte = text.parse().ok()?,
-        "ms_total" => row.ms.get_or_insert_default().total = text.parse().ok()?,
-        "error_class" => row.error_class = Some(owned()),
-        "error" => row.error = Some(owned()),
-        "line" => row.line = Some(text.parse().ok()?),
-        "shard" => row.shard = Some(owned()),
-        "offset" => row.offset = Some(text.parse().ok()?),
-        "end" => row.end = Some(text.parse().ok()?),
-        "check" => row.check = Some(owned()),
-        _ => {}
-    }
-    Some(())
 }
 
 /// Splits records. Kept between records, because it is expensive to create.

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::csv::{CsvRecordParser, ManifestColumns};
-use super::row::{ManifestRow, SerializedRow};
+use super::csv::{CsvRecordParser, ManifestHeader};
+use super::fields::ParsedFields;
+use super::row::ManifestRow;
 
 /// The possible beginnings of the first JSON row. They tell a torn or damaged manifest from a file of another kind.
 const JSON_ROW_PREFIXES: [&str; 3] = [
@@ -18,7 +19,7 @@ pub(super) enum ManifestFormat {
     /// `.jsonl`, `.ndjson`: one JSON object a line.
     JsonLines,
     /// `.csv`: a table with a header (RFC 4180).
-    Csv(ManifestColumns),
+    Csv(ManifestHeader),
 }
 
 /// The result of parsing a line.
@@ -38,7 +39,7 @@ impl ManifestFormat {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         match &*ending {
             "jsonl" | "ndjson" => Some(Self::JsonLines),
-            "csv" => Some(Self::Csv(ManifestColumns::default())),
+            "csv" => Some(Self::Csv(ManifestHeader::default())),
             _ => None,
         }
     }
@@ -47,7 +48,7 @@ impl ManifestFormat {
     pub(super) fn header(&self) -> Vec<u8> {
         match self {
             Self::JsonLines => Vec::new(),
-            Self::Csv(columns) => columns.header(),
+            Self::Csv(header) => header.line(),
         }
     }
 
@@ -56,10 +57,10 @@ impl ManifestFormat {
         match self {
             Self::JsonLines => rows.iter().for_each(|row| {
                 // Neither serializing a row nor writing to memory can fail.
-                let _ = serde_json::to_writer(&mut *buffer, &SerializedRow::new(row));
+                let _ = serde_json::to_writer(&mut *buffer, &row.checked_fields());
                 buffer.push(b'\n');
             }),
-            Self::Csv(columns) => columns.encode(rows, buffer),
+            Self::Csv(header) => header.encode(rows, buffer),
         }
     }
 
@@ -67,9 +68,9 @@ impl ManifestFormat {
     pub(super) fn decode(&self, bytes: &[u8], parser: &mut CsvRecordParser) -> ParsedRow {
         match self {
             Self::JsonLines => parse_json_row(bytes),
-            Self::Csv(columns) => {
+            Self::Csv(header) => {
                 let fields = parser.parse(bytes);
-                let row = fields.and_then(|fields| columns.decode(&fields));
+                let row = fields.and_then(|fields| header.decode(&fields));
                 row.map_or(ParsedRow::Damaged, |row| ParsedRow::Row(Box::new(row)))
             }
         }
@@ -83,7 +84,7 @@ impl ManifestFormat {
             Self::JsonLines => JSON_ROW_PREFIXES
                 .iter()
                 .any(|text| matches_start_of(text.as_bytes())),
-            Self::Csv(columns) => columns.header().starts_with(bytes),
+            Self::Csv(header) => header.line().starts_with(bytes),
         }
     }
 }
@@ -99,12 +100,12 @@ fn parse_json_row(bytes: &[u8]) -> ParsedRow {
             ParsedRow::NotARow
         }
     };
-    match serde_json::from_slice::<SerializedRow<'_>>(bytes) {
-        Ok(serialized) => {
-            let checked = serialized.check.is_some();
-            match serialized.into_row() {
+    match serde_json::from_slice::<ParsedFields<'_>>(bytes) {
+        Ok(fields) => {
+            let is_checked = fields.has_check();
+            match fields.into_checked_row() {
                 Some(row) => ParsedRow::Row(Box::new(row)),
-                None if checked => ParsedRow::Damaged,
+                None if is_checked => ParsedRow::Damaged,
                 None => invalid(),
             }
         }

@@ -13,9 +13,11 @@
 //! fetched again, delete its rows.
 //!
 //! [`ManifestRow`] is what is known of a job. [`Manifest`] is the open file. [`PreviousRuns`] is the content that was
-//! there before.
+//! there before. [`COLUMNS`] is the table of what is written of a row.
 
+mod columns;
 mod csv;
+mod fields;
 mod format;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
@@ -25,6 +27,9 @@ mod row;
 mod scan;
 mod writer;
 
+pub use columns::{COLUMNS, ColumnScope, ColumnType, ColumnValue, ManifestColumn};
+pub use fields::ManifestRowFields;
+pub(crate) use fields::ParsedFields;
 #[cfg(feature = "fuzzing")]
 pub(crate) use fuzzing::{encode_manifest, read_manifest};
 pub use previous_runs::{ManifestWarning, PreviousRuns};

@@ -6,8 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::csv::CsvRecordParser;
-use super::csv::ManifestColumns;
+use super::csv::{CsvRecordParser, ManifestHeader};
 use super::format::ManifestFormat;
 use super::index::{LastJobRow, ManifestIndex};
 use super::row::{JobRowState, ManifestRow};
@@ -332,13 +331,11 @@ fn read_head(
         return Ok(None);
     };
     let columns = columns.into_iter().map(str::to_owned).collect();
-    Ok(
-        ManifestColumns::from_header(columns).map(|columns| ManifestHead {
-            format: ManifestFormat::Csv(columns),
-            is_manifest: true,
-            torn: false,
-        }),
-    )
+    Ok(ManifestHeader::parse(columns).map(|header| ManifestHead {
+        format: ManifestFormat::Csv(header),
+        is_manifest: true,
+        torn: false,
+    }))
 }
 
 /// Counts damaged lines.

@@ -7,29 +7,43 @@
 //! memory, whatever its size, and the store refuses bytes that changed in between. The file's size, time and inode must be the same at the
 //! end as at the beginning; else nothing is published. What the store computed of the whole object is compared with what was read.
 //!
+//! [`UploadBatch`] runs many uploads, which [`UploadJobSource`] brings: [`FileJobs`] of files and folders, [`CopyJobs`]
+//! of objects.
+//!
 //! `file_part` is a range of a file as a request's body, `slots` says how many requests are under way over all files, `journal` remembers
 //! the parts that the store has, `multipart` and `single_request` send one file, `stream` standard input; `object_copy`
 //! lets the store copy an object, `http_put` stores a file under a URL. `context` is what all of these use, `engine` what a caller sees.
 
+mod batch;
 mod context;
+mod copy_jobs;
 mod engine;
 mod error;
 mod expected_object;
+mod file_jobs;
 mod file_part;
 mod http_put;
+mod job_source;
 mod journal;
 mod multipart;
 mod multipart_requests;
 mod object_copy;
+mod object_headers;
 mod options;
 mod single_request;
 mod slots;
 mod stream;
+mod upload_row;
 
+pub use batch::{UploadBatch, UploadSummary};
+pub use copy_jobs::{CopyJobs, CopySettings, CopyTargetError};
 pub use engine::UploadEngine;
 pub use error::PutError;
+pub use file_jobs::{FileJobSettings, FileJobs, LeftOutCounts, PathList};
+pub use job_source::{FoundUpload, UploadJobSource};
 #[cfg(feature = "fuzzing")]
 pub(crate) use journal::{read_upload_journal, upload_journal_line};
+pub use object_headers::ObjectHeaders;
 pub use options::{
     PutOptions, SourceObject, UnusableNameError, UploadInput, UploadJob, UploadOutcome,
     UploadTarget,

@@ -17,9 +17,7 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use haul_net::Client;
-use haul_plan::{
-    READ_BLOCK_BYTES, ReadAhead, ReadStep, ResourceVersion, ResponseContent, RetryOptions,
-};
+use haul_plan::{READ_BLOCK_BYTES, ReadAhead, ReadStep, ResponseContent, RetryOptions};
 use http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -42,8 +40,6 @@ const MAX_RESERVED: usize = 8 << 20;
 #[derive(Debug)]
 pub struct RemoteFile {
     size: u64,
-    version: ResourceVersion,
-    url: Url,
     content: RemoteContent,
 }
 
@@ -94,13 +90,11 @@ impl RemoteFile {
                 return Box::pin(Self::read_whole(source, first)).await;
             }
         };
-        source.set_version(version.clone());
+        source.set_version(version);
         let requested_end = ReadAhead::FIRST_REQUEST.end.min(size);
         let response = PartResponse::new(response, &range);
         Ok(Self {
             size,
-            version,
-            url: source.location().clone(),
             content: RemoteContent::Origin(Box::new(OriginFile {
                 source,
                 plan: ReadAhead::new(size),
@@ -114,11 +108,9 @@ impl RemoteFile {
         mut source: RemoteFileSource,
         first: WholeResponse,
     ) -> Result<Self, GetError> {
-        let (bytes, version) = read_whole(&mut source, first).await?;
+        let bytes = read_whole(&mut source, first).await?;
         Ok(Self {
             size: bytes.len() as u64,
-            version,
-            url: source.location().clone(),
             content: RemoteContent::Memory(bytes),
         })
     }
@@ -127,18 +119,6 @@ impl RemoteFile {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
-    }
-
-    /// The version of the file, which all reads are of.
-    #[must_use]
-    pub fn version(&self) -> &ResourceVersion {
-        &self.version
-    }
-
-    /// Where the file is, after redirects. Without credentials.
-    #[must_use]
-    pub fn url(&self) -> &Url {
-        &self.url
     }
 
     /// Reads `length` bytes from `offset` on; fewer only where the file ends. Cancel safe: dropped, it keeps what has come.

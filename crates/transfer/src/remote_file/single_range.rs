@@ -121,7 +121,7 @@ impl RangeRead {
             content => {
                 // Boxed: it is rare, and its future large.
                 let first = WholeResponse { response, content };
-                let (bytes, _) = Box::pin(read_whole(&mut self.source, first)).await?;
+                let bytes = Box::pin(read_whole(&mut self.source, first)).await?;
                 let within = |at: u64| index(at).min(bytes.len());
                 Ok(Ok(
                     bytes.slice(within(self.range.start)..within(self.range.end))

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use haul_net::FetchResponse;
-use haul_plan::{ReadAhead, RequestFailure, ResourceVersion, ResponseContent, UnusableResponse};
+use haul_plan::{ReadAhead, RequestFailure, ResponseContent, UnusableResponse};
 
 use super::source::RemoteFileSource;
 use crate::error::{GetError, NetworkError};
@@ -24,7 +24,7 @@ pub(super) struct WholeResponse {
 pub(super) async fn read_whole(
     source: &mut RemoteFileSource,
     first: WholeResponse,
-) -> Result<(Bytes, ResourceVersion), GetError> {
+) -> Result<Bytes, GetError> {
     let mut reason = "its origin has no ranges";
     let mut next = Some(first);
     loop {
@@ -35,14 +35,10 @@ pub(super) async fn read_whole(
                 WholeResponse { response, content }
             }
         };
-        let (length, version) = match content {
+        let length = match content {
             ResponseContent::NotModified => unreachable!("no condition was sent"),
-            ResponseContent::Empty { version } => (Some(0), version),
-            ResponseContent::Part {
-                range,
-                total,
-                version,
-            } if range == (0..total) => (Some(total), version),
+            ResponseContent::Empty { .. } => Some(0),
+            ResponseContent::Part { range, total, .. } if range == (0..total) => Some(total),
             ResponseContent::Part { total, .. } => {
                 reason = "its origin sends neither ETag nor Last-Modified";
                 check_length(source, total, reason)?;
@@ -58,9 +54,7 @@ pub(super) async fn read_whole(
                 let url = source.location();
                 return Err(AttemptError::response(failure, &response, &url).error);
             }
-            ResponseContent::Whole {
-                length, version, ..
-            } => (length, version),
+            ResponseContent::Whole { length, .. } => length,
         };
         check_length(source, length.unwrap_or(0), reason)?;
         let body = WholeBody {
@@ -69,7 +63,7 @@ pub(super) async fn read_whole(
             reason,
         };
         match body.read(source).await {
-            Ok(bytes) => return Ok((bytes, version)),
+            Ok(bytes) => return Ok(bytes),
             // None of its bytes is kept.
             Err(error) => source.recover(*error, 0).await?,
         }

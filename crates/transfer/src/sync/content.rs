@@ -5,12 +5,10 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use haul_digest::DigestSet;
-use haul_plan::RetryOptions;
 use haul_plan::sync::ObjectDigests;
-use haul_s3::{S3Address, S3Client};
-use tokio_util::sync::CancellationToken;
+use haul_s3::S3Address;
 
-use crate::bucket::{BucketError, retrying};
+use crate::bucket::{BucketError, StoreSession};
 
 /// Bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
@@ -30,13 +28,12 @@ pub enum ContentError {
 ///
 /// # Errors
 /// The store refused, or could not be reached.
-pub async fn object_digests(
-    client: &S3Client,
+pub(super) async fn object_digests(
+    session: &StoreSession,
     object: &S3Address,
-    retry: &RetryOptions,
-    stop: &CancellationToken,
 ) -> Result<ObjectDigests, BucketError> {
-    let found = retrying(retry, stop, || client.head_object(object)).await?;
+    let head = session.request(|| session.client.head_object(object));
+    let found = head.await?;
     let has_key = |name: &str| found.headers.contains_key(name);
     let is_encrypted = has_key("x-amz-server-side-encryption-aws-kms-key-id")
         || has_key("x-amz-server-side-encryption-customer-algorithm")
@@ -56,7 +53,7 @@ pub async fn object_digests(
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn file_has_content(path: &Path, object: &ObjectDigests) -> io::Result<bool> {
+pub(crate) fn file_has_content(path: &Path, object: &ObjectDigests) -> io::Result<bool> {
     let Some(checksum) = object.content_checksum() else {
         return Ok(false);
     };

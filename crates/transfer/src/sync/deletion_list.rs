@@ -8,7 +8,7 @@ use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 
 /// Keys in a temporary file.
 #[derive(Debug)]
-pub struct DeletionList {
+pub(super) struct DeletionList {
     file: BufWriter<File>,
     count: u64,
 }
@@ -18,7 +18,7 @@ impl DeletionList {
     ///
     /// # Errors
     /// There is no room for temporary files.
-    pub fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             file: BufWriter::new(tempfile::tempfile()?),
             count: 0,
@@ -29,7 +29,7 @@ impl DeletionList {
     ///
     /// # Errors
     /// The disk is full.
-    pub fn push(&mut self, key: &str) -> io::Result<()> {
+    pub(super) fn push(&mut self, key: &str) -> io::Result<()> {
         let length = u32::try_from(key.len()).map_err(io::Error::other)?;
         self.file.write_all(&length.to_le_bytes())?;
         self.file.write_all(key.as_bytes())?;
@@ -38,14 +38,12 @@ impl DeletionList {
     }
 
     /// How many keys there are.
-    #[must_use]
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.count
     }
 
     /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
@@ -53,7 +51,7 @@ impl DeletionList {
     ///
     /// # Errors
     /// The file cannot be written or read.
-    pub fn into_keys(self) -> io::Result<impl Iterator<Item = io::Result<String>> + Send> {
+    pub(super) fn into_keys(self) -> io::Result<impl Iterator<Item = io::Result<String>> + Send> {
         let mut file = self
             .file
             .into_inner()

@@ -15,7 +15,7 @@ use crate::folder_walk::{FolderName, FolderProblem, FolderWalk};
 
 /// The files below a folder. What is left out by its kind, such as a link to a folder, is an entry all the same, and so reported that a sync
 /// does not take it for deleted. The partial files of haul are left out.
-pub struct LocalFileEntries {
+pub(super) struct LocalFileEntries {
     walk: FolderWalk,
     filter: KeyFilter,
     /// Where the files come from, if they may have been downloaded: then those that were not changed since have the tag of their object.
@@ -33,8 +33,7 @@ impl fmt::Debug for LocalFileEntries {
 
 impl LocalFileEntries {
     /// The files that a walk finds. What is not read is reported.
-    #[must_use]
-    pub fn new(
+    pub(super) fn new(
         walk: FolderWalk,
         filter: KeyFilter,
         on_problem: impl FnMut(FolderProblem) + Send + 'static,
@@ -48,8 +47,7 @@ impl LocalFileEntries {
     }
 
     /// Files that were downloaded from below `origin` and not changed since get the entity tag of their object.
-    #[must_use]
-    pub fn with_tags_of(self, origin: S3Address) -> Self {
+    pub(super) fn with_tags_of(self, origin: S3Address) -> Self {
         Self {
             origin: Some(origin),
             ..self
@@ -122,7 +120,7 @@ impl Iterator for LocalFileEntries {
 ///
 /// # Errors
 /// The file cannot be deleted. One that does not exist is deleted.
-pub fn delete_file(root: &Path, key: &str) -> io::Result<()> {
+pub(super) fn delete_file(root: &Path, key: &str) -> io::Result<()> {
     let path = root.join(key);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,14 +1,20 @@
-//! What a sync reads and removes: the lists of both sides in the order of their keys, what proves equal content, and deletions.
+//! Sync: the lists of both sides in the order of their keys, what proves equal content, copies and deletions.
 //!
-//! Which files are copied or deleted is decided by [`haul_plan::sync`]. Copies are the business of [`put`](crate::put) and of
-//! [`batch`](crate::batch).
+//! Which files are copied or deleted is decided by [`haul_plan::sync`]; [`RunningSync`] carries it out. Copies are the business of
+//! [`put`](crate::put) and of [`batch`](crate::batch).
 
 mod content;
+mod copies;
 mod deletion_list;
+mod engine;
 mod local_file_entries;
+mod merge;
 mod object_entries;
+mod place;
 
-pub use content::{ContentError, file_has_content, object_digests};
-pub use deletion_list::DeletionList;
-pub use local_file_entries::{LocalFileEntries, delete_file};
-pub use object_entries::ObjectEntries;
+pub use content::ContentError;
+pub(crate) use content::file_has_content;
+pub use copies::SyncCopies;
+pub use engine::{DeletionRefusal, RunningSync, SyncDeletions};
+pub use merge::FoundCopy;
+pub use place::{SyncPlace, SyncPlaceError, SyncSettings, SyncSides, check_sync_places};

@@ -29,18 +29,9 @@ impl SteeredJob {
         let (sender, mut receiver) = mpsc::channel(64);
         let client = Client::new(case.client.clone()).unwrap();
         let engine = TransferEngine::new(client, case.options.clone(), sender);
-        let job = DownloadJob {
-            id: 7,
-            url: url.parse().unwrap(),
-            output: JobOutput::File(case.path()),
-            checksums: Vec::new(),
-            mirrors: Vec::new(),
-            credential_urls: None,
-            piece_digests: None,
-            expected_size: None,
-            replaces_file: false,
-            headers: Default::default(),
-        };
+        let output = case.output.clone();
+        let output = output.unwrap_or_else(|| JobOutput::File(case.path()));
+        let job = DownloadJob::new(7, url.parse().unwrap(), output);
         let (handle, download) = engine.start(job, CancellationToken::new());
         prepare(&handle);
         let mut tasks = JoinSet::new();
@@ -60,7 +51,7 @@ impl SteeredJob {
     /// Looks at the job until it is in a state, while it runs.
     async fn wait_until(
         &mut self,
-        is_there: impl Fn(&DownloadSnapshot) -> bool,
+        is_there: impl Fn(&DownloadSnapshot) -> bool + Send + Sync,
     ) -> DownloadSnapshot {
         within(LIMIT, async {
             loop {
@@ -170,6 +161,22 @@ async fn a_removed_job_leaves_nothing_whether_it_runs_or_is_paused() {
         assert!(matches!(error, GetError::Interrupted { resumable: false }));
         assert!(case.listing().is_empty(), "{:?}", case.listing());
     }
+}
+
+/// Its reader would get the first bytes twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_stream_ends_and_sends_nothing_again() {
+    let mut case = case();
+    case.output = Some(JobOutput::File("/dev/null".into()));
+    let origin = serve(&[("/f.bin", stalling())]).await;
+    let mut job = SteeredJob::start(&case, &origin.url("/f.bin"), |_| {});
+    job.wait_until(|snapshot| snapshot.on_disk.total_bytes() == BYTES)
+        .await;
+    job.handle.pause();
+    job.handle.resume();
+    let error = job.end().await.unwrap_err();
+    assert!(matches!(error, GetError::Interrupted { .. }), "{error:?}");
+    assert_eq!(origin.requests().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -30,18 +30,8 @@ fn engine(case: &JobCase) -> TransferEngine {
 
 /// A job whose file is `f` and its number.
 fn job(case: &JobCase, id: u64, url: &str) -> DownloadJob {
-    DownloadJob {
-        id,
-        url: url.parse().unwrap(),
-        output: JobOutput::File(case.dir.path().join(format!("f{id}"))),
-        checksums: Vec::new(),
-        mirrors: Vec::new(),
-        piece_digests: None,
-        credential_urls: None,
-        expected_size: None,
-        replaces_file: false,
-        headers: Default::default(),
-    }
+    let output = JobOutput::File(case.dir.path().join(format!("f{id}")));
+    DownloadJob::new(id, url.parse().unwrap(), output)
 }
 
 /// Runs a job for each URL through one engine.

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::TunnelEngineState;
 use crate::config::TunnelConfig;
@@ -14,8 +13,6 @@ pub struct TunnelListener {
     current: Mutex<ReloadableConfig>,
     /// Cancelled when it is closed.
     closed: CancellationToken,
-    /// The tasks that accept, which own the sockets.
-    accepting: TaskTracker,
     engine: Weak<TunnelEngineState>,
 }
 
@@ -33,7 +30,6 @@ impl TunnelListener {
         Self {
             current: Mutex::new(ReloadableConfig::start(config, engine, &closed)),
             closed,
-            accepting: TaskTracker::new(),
             engine: Arc::downgrade(engine),
         }
     }
@@ -57,21 +53,6 @@ impl TunnelListener {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.is_cancelled()
-    }
-
-    /// Waits until the listener and its sockets are closed, so that others can bind its address. Cancel safe.
-    pub async fn wait_closed(&self) {
-        self.closed.cancelled().await;
-        self.accepting.close();
-        self.accepting.wait().await;
-    }
-
-    /// Tracks a task that accepts for it.
-    pub(super) fn track<F: Future<Output = ()>>(
-        &self,
-        accepting: F,
-    ) -> impl Future<Output = ()> + use<F> {
-        self.accepting.track_future(accepting)
     }
 
     pub(super) fn config(&self) -> Arc<TunnelConfig> {

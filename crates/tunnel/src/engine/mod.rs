@@ -108,7 +108,7 @@ impl TunnelEngine {
         for acceptor in acceptors {
             let shared = Arc::clone(&self.shared);
             let accepting = accepting::accept(acceptor, Arc::clone(&listener), shared);
-            self.shared.tasks.spawn(listener.track(accepting));
+            self.shared.tasks.spawn(accepting);
         }
         self.shared.listeners.add(&listener);
         Ok(listener)

@@ -180,8 +180,9 @@ async fn clients_without_tls_reach_a_target_with_tls() {
     let output = haul
         .run(&[&["tunnel", "-p", &at], &other[..]].concat())
         .await;
-    output.assert_code(5)
-        .assert_stderr_has("hint: use the name in the target's certificate, or continue at your own risk with --insecure");
+    output.assert_code(5).assert_stderr_has(
+        "hint: use the name in the certificate; continue at your own risk with --insecure",
+    );
     let args = [
         "-p",
         &at,

@@ -83,7 +83,7 @@ async fn copies_inside_our_server() {
         ),
         (
             &[address, "s3://bucket/matched/small.txt", "s3://bucket/y/"],
-            "another small.txt of this command was",
+            "another small.txt was",
         ),
         (
             &["-r", "s3://bucket/from/", "s3://bucket/from/copy/"],

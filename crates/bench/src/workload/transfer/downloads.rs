@@ -39,18 +39,7 @@ async fn download_one(
     stop: CancellationToken,
 ) -> Measurement {
     let engine = TransferEngine::new(client, get_options(&cell), events);
-    let job = DownloadJob {
-        id: 0,
-        url,
-        output: JobOutput::File(directory.join("0")),
-        checksums: Vec::new(),
-        mirrors: Vec::new(),
-        piece_digests: None,
-        credential_urls: None,
-        expected_size: None,
-        replaces_file: false,
-        headers: Default::default(),
-    };
+    let job = DownloadJob::new(0, url, JobOutput::File(directory.join("0")));
     let mut measurement = Measurement::default();
     match engine.get(job, stop).await {
         Ok(outcome) => {

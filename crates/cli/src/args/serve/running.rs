@@ -48,10 +48,10 @@ pub(crate) struct RunningArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) access_log: Option<LogTarget>,
     /// Format of the access log [default: combined].
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<AccessLogFormat, 3>([
-        ("common", "The common log format of Apache"),
-        ("combined", "common with referer and user agent"),
-        ("json", "One object a line, with all fields"),
+    #[arg(long, value_name = "FORMAT", value_parser = choice([
+        ("common", AccessLogFormat::Common, "The common log format of Apache"),
+        ("combined", AccessLogFormat::Combined, "common with referer and user agent"),
+        ("json", AccessLogFormat::Json, "One object a line, with all fields"),
     ]))]
     pub(crate) log_format: Option<AccessLogFormat>,
     /// Serve /healthz and /metrics (Prometheus) on this address.
@@ -68,11 +68,11 @@ pub(crate) struct RunningArgs {
     )]
     pub(crate) grace: DurationArg,
     /// How threads share connections.
-    #[arg(long, value_name = "STRATEGY", default_value_t, value_parser = choice::<AcceptStrategy, 4>([
-        ("work-stealing", "One queue; idle threads take from busy ones"),
-        ("reuseport", "A socket for each thread; the kernel distributes connections"),
-        ("round-robin", "One thread accepts and distributes connections in turn"),
-        ("single", "One thread does everything"),
+    #[arg(long, value_name = "STRATEGY", default_value_t, value_parser = choice([
+        ("work-stealing", AcceptStrategy::WorkStealing, "One queue; idle threads take from busy ones"),
+        ("reuseport", AcceptStrategy::ReusePort, "A socket for each thread; the kernel distributes connections"),
+        ("round-robin", AcceptStrategy::RoundRobin, "One thread accepts and distributes connections in turn"),
+        ("single", AcceptStrategy::Single, "One thread does everything"),
     ]))]
     pub(crate) accept: AcceptStrategy,
     /// Threads that serve [default: one for each core].

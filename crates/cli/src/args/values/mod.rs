@@ -8,9 +8,6 @@ mod network;
 mod quantities;
 mod urls;
 
-use std::error::Error;
-use std::str::FromStr;
-
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 pub(crate) use checksum::ChecksumArg;
@@ -71,13 +68,18 @@ fn quoted(text: &str) -> String {
     format!("\"{}{more}\"", short.escape_debug())
 }
 
-/// A parser of `T` that accepts these words, each with its help text.
-pub(crate) fn choice<T, const N: usize>(
-    words: [(&'static str, &'static str); N],
-) -> impl TypedValueParser<Value = T>
-where
-    T: FromStr<Err: Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
-{
-    let words = words.map(|(word, meaning)| PossibleValue::new(word).help(meaning));
-    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
+/// A parser that accepts these words, each with its value and its help text.
+pub(crate) fn choice<T: Clone + Send + Sync + 'static, const N: usize>(
+    words: [(&'static str, T, &'static str); N],
+) -> impl TypedValueParser<Value = T> {
+    let shown = |(word, _, meaning): &(&'static str, T, &'static str)| {
+        PossibleValue::new(*word).help(*meaning)
+    };
+    PossibleValuesParser::new(words.each_ref().map(shown)).map(move |text| {
+        let mut words = words.iter();
+        let Some((_, value, _)) = words.find(|(word, ..)| word.eq_ignore_ascii_case(&text)) else {
+            unreachable!("the parser accepts no other words")
+        };
+        value.clone()
+    })
 }

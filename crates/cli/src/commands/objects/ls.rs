@@ -2,12 +2,12 @@
 
 use std::io::{self, Write as _};
 
-use haul_plan::KeyPattern;
-use haul_s3::{ListedObject, ObjectListRequest, S3Address};
-use haul_transfer::bucket::{BucketError, ListProgress, ObjectLister, retrying};
+use haul_plan::{KeyFilter, KeyPattern};
+use haul_s3::{ListedObject, S3Address};
+use haul_transfer::bucket::{BucketError, ObjectListing, ObjectSelection, StoreSession};
 use serde_json::json;
 
-use super::{StoreSession, report};
+use super::report;
 use crate::args::LsArgs;
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
@@ -19,21 +19,11 @@ use crate::report::etag_value;
 const OUTPUT_BUFFER: usize = 64 << 10;
 
 /// Why a list ended early.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 enum ListEnd {
-    Store(BucketError),
-    Output(io::Error),
-}
-
-impl From<BucketError> for ListEnd {
-    fn from(error: BucketError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<io::Error> for ListEnd {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
+    Store(#[from] BucketError),
+    Output(#[from] io::Error),
 }
 
 /// Prints what a list has, as it comes.
@@ -98,9 +88,7 @@ impl<'a> ListPrinter<'a> {
     }
 
     async fn buckets(&mut self, session: &StoreSession) -> Result<bool, ListEnd> {
-        let buckets = retrying(&session.retry, &session.stop, || {
-            session.client.list_buckets()
-        });
+        let buckets = session.request(|| session.client.list_buckets());
         for bucket in buckets.await? {
             if self.args.json {
                 let object = json!({
@@ -122,9 +110,7 @@ impl<'a> ListPrinter<'a> {
         session: &StoreSession,
         prefix: &S3Address,
     ) -> Result<bool, ListEnd> {
-        let uploads = retrying(&session.retry, &session.stop, || {
-            session.client.list_multipart_uploads(prefix)
-        });
+        let uploads = session.request(|| session.client.list_multipart_uploads(prefix));
         for upload in uploads.await? {
             if self.args.json {
                 let object = json!({
@@ -147,61 +133,30 @@ impl<'a> ListPrinter<'a> {
         address: &S3Address,
     ) -> Result<bool, ListEnd> {
         let is_pattern = KeyPattern::is_pattern(&address.key);
-        if !self.args.recursive && !self.args.summary && !is_pattern {
-            return self.folder(session, address).await;
-        }
-        let pattern = is_pattern.then(|| KeyPattern::parse(&address.key));
-        let prefix = pattern.as_ref().map(KeyPattern::literal_prefix);
-        let prefix = address.with_key(prefix.unwrap_or_else(|| address.key.clone()));
-        let (client, retry) = (session.client.clone(), session.retry.clone());
-        let mut lister = ObjectLister::start(client, &prefix, retry, session.stop.clone());
-        while let Some(page) = lister.next_page().await {
-            for object in page? {
-                if pattern
-                    .as_ref()
-                    .is_none_or(|pattern| pattern.matches(&object.key))
-                {
-                    self.object(&object)?;
-                }
+        let is_folder = !self.args.recursive && !self.args.summary && !is_pattern;
+        let mut listing = match is_pattern {
+            _ if is_folder => ObjectListing::folder(session, address),
+            true => ObjectListing::selection(session, ObjectSelection::matching(address)),
+            false => {
+                let all = ObjectSelection::below(address.clone(), KeyFilter::default());
+                ObjectListing::selection(session, all)
             }
+        };
+        let mut has_folders = false;
+        while let Some(page) = listing.next_page().await? {
+            has_folders |= !page.folders.is_empty();
+            page.folders
+                .iter()
+                .try_for_each(|folder| self.prefix(folder))?;
+            page.objects
+                .iter()
+                .try_for_each(|object| self.object(object))?;
         }
         if self.args.summary {
             self.summary()?;
         }
-        Ok(self.objects > 0 || address.key.is_empty() || self.args.summary)
-    }
-
-    /// Lists what a folder would show: a page at a time, objects and folders each in their order.
-    async fn folder(
-        &mut self,
-        session: &StoreSession,
-        address: &S3Address,
-    ) -> Result<bool, ListEnd> {
-        let mut request = ObjectListRequest {
-            prefix: address.key.clone(),
-            delimiter: "/".to_owned(),
-            ..ObjectListRequest::default()
-        };
-        let (mut has_folders, mut progress) = (false, ListProgress::default());
-        loop {
-            let page = retrying(&session.retry, &session.stop, || {
-                session.client.list_objects(&address.bucket, &request)
-            });
-            let page = page.await?;
-            let advances = progress.check(&address.bucket, &page);
-            advances.map_err(BucketError::from)?;
-            has_folders |= !page.prefixes.is_empty();
-            for prefix in &page.prefixes {
-                self.prefix(prefix)?;
-            }
-            for object in &page.objects {
-                self.object(object)?;
-            }
-            match page.next_token {
-                None => return Ok(has_folders || self.objects > 0 || address.key.is_empty()),
-                token => request.token = token,
-            }
-        }
+        let is_found = has_folders || self.objects > 0;
+        Ok(is_found || address.key.is_empty() || self.args.summary)
     }
 
     /// The address of a key of the listed bucket.

@@ -10,26 +10,15 @@ mod rm;
 use std::future::Future;
 use std::process::ExitCode;
 
-use haul_plan::RetryOptions;
-use haul_s3::{S3Client, S3Error, S3ErrorKind};
-use haul_transfer::bucket::BucketError;
+use haul_transfer::bucket::{BucketError, StoreSession};
 use tokio_util::sync::CancellationToken;
 
-use super::run_loop::{new_runtime, stop_on_signals};
+use super::run_loop::{block_on, stop_on_signals};
 use crate::args::{ConnectionArgs, LsArgs, PresignArgs, RmArgs, S3Args};
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
 use crate::settings::{connection_config, retry_options, s3_config};
-
-pub(crate) use deletion::{Deletion, DeletionOutput};
-
-/// A store, and how requests to it are retried and stopped.
-#[derive(Debug, Clone)]
-pub(crate) struct StoreSession {
-    pub(super) client: S3Client,
-    pub(super) retry: RetryOptions,
-    pub(super) stop: CancellationToken,
-}
+pub(crate) use deletion::DeletionOutput;
 
 /// Lists buckets or objects.
 pub(crate) fn ls(args: &LsArgs) -> ExitCode {
@@ -69,63 +58,32 @@ pub(super) fn run<F: Future<Output = Result<ExitReason, ExitReason>>>(
     outputs: JsonOutputs,
     command: impl FnOnce(StoreSession) -> F,
 ) -> ExitCode {
-    let prepared = connection_config(connection, None).map_err(|error| {
-        outputs.report_failure(
-            error.exit_reason(),
-            &message::chain_text(&error),
-            error.hint(),
-        )
-    });
-    let runtime = new_runtime().map_err(|error| {
-        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
-    });
-    let (config, runtime) = match (prepared, runtime) {
-        (Ok(config), Ok(runtime)) => (config, runtime),
-        (Err(exit), _) | (_, Err(exit)) => return exit.into(),
+    let run = || {
+        let config = connection_config(connection, None).map_err(|error| error.report(outputs))?;
+        block_on(outputs, async {
+            let client = s3_config(s3).connect(config).await.map_err(|error| {
+                outputs.report_failure(ExitReason::Usage, &message::chain_text(&error), None)
+            })?;
+            let stop = CancellationToken::new();
+            let _signals = stop_on_signals(stop.clone()).map_err(|error| error.report(outputs))?;
+            let retry = retry_options(connection);
+            Box::pin(command(StoreSession {
+                client,
+                retry,
+                stop,
+            }))
+            .await
+        })
     };
-    let exit = runtime.block_on(async {
-        let client = s3_config(s3).connect(config).await.map_err(|error| {
-            outputs.report_failure(ExitReason::Usage, &message::chain_text(&error), None)
-        })?;
-        let stop = CancellationToken::new();
-        let _signals = stop_on_signals(stop.clone()).map_err(|error| {
-            outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
-        })?;
-        let retry = retry_options(connection);
-        Box::pin(command(StoreSession {
-            client,
-            retry,
-            stop,
-        }))
-        .await
-    });
-    runtime.shutdown_background();
-    exit.unwrap_or_else(|exit| exit).into()
+    run().unwrap_or_else(|exit| exit).into()
 }
 
 /// Reports why a command could not go on.
 pub(super) fn report(error: &BucketError, outputs: JsonOutputs) -> ExitReason {
-    match error {
-        BucketError::Interrupted => {
-            outputs.report_failure(ExitReason::Interrupted, "interrupted", None)
-        }
-        BucketError::Store(error) => {
-            let exit = exit_reason(error);
-            outputs.report_failure(
-                exit,
-                &message::chain_text(error),
-                message::store_hint(error).as_deref(),
-            )
-        }
-    }
-}
-
-pub(super) fn exit_reason(error: &S3Error) -> ExitReason {
-    match &error.kind {
-        S3ErrorKind::Address(_) => ExitReason::Usage,
-        S3ErrorKind::Network(error) if *error.kind() == haul_net::Kind::InvalidRequest => {
-            ExitReason::Usage
-        }
-        _ => ExitReason::Network,
-    }
+    let exit = ExitReason::from_class(error.class());
+    outputs.report_failure(
+        exit,
+        &message::chain_text(error),
+        message::bucket_hint(error).as_deref(),
+    )
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::StoreSession;
+use haul_transfer::bucket::StoreSession;
+
 use crate::args::PresignArgs;
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};

@@ -82,7 +82,7 @@ fn who(settings: &ServeSettings) -> String {
     };
     let plural = if s3.keys == 1 { "" } else { "s" };
     let keys = format!("by S3 with {} key{plural}", s3.keys);
-    match s3.options.is_http_on {
+    match s3.is_http_on {
         true => format!("{}, and {keys}", settings.access),
         false => format!("only {keys}"),
     }
@@ -120,7 +120,7 @@ fn access_warnings(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<
         return warnings;
     }
     let public = public.join(", ");
-    let is_http_on = settings.s3.as_ref().is_none_or(|s3| s3.options.is_http_on);
+    let is_http_on = settings.s3.as_ref().is_none_or(|s3| s3.is_http_on);
     if is_http_on && settings.store.writable && settings.access.allows_anonymous_writes() {
         warnings.push(format!(
             "everybody who can reach {public} can upload and delete files: require a login with --auth USER:PASSWORD:rw"

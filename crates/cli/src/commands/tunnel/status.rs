@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use haul_service::listen::ListenAddress;
 use haul_tunnel::TunnelStatus;
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
 
 use super::status_query::{self, QUERY_TIMEOUT, StatusQueryError, StatusQueryOutcome};
 use super::status_socket::{socket_folders, status_sockets};
 use super::status_table;
 use crate::args::StatusArgs;
 use crate::commands::service::command_error::CommandError;
+use crate::commands::service::lifecycle::start_runtime;
 use crate::exit::ExitReason;
 use crate::message::{self, print_line, sanitize, warning_text};
 use crate::output;
@@ -35,16 +38,11 @@ struct OwnTunnelsStatus {
 }
 
 pub(super) fn run(args: &StatusArgs) -> Result<ExitReason, CommandError> {
-    let tunnels = match &args.admin {
-        Some(address) => OwnTunnelsStatus {
-            statuses: vec![
-                status_query::query_address(address, QUERY_TIMEOUT)
-                    .map_err(|error| query_error(address, &error))?,
-            ],
-            ..OwnTunnelsStatus::default()
-        },
-        None => query_own_tunnels(&socket_folders())?,
-    };
+    let runtime = start_runtime(&mut Builder::new_current_thread())?;
+    let tunnels = runtime.block_on(query_tunnels(args));
+    // A resolver that does not respond must not hold the command.
+    runtime.shutdown_background();
+    let tunnels = tunnels?;
     let printed = match args.json {
         true => output::write_stdout_lines(tunnels.statuses.iter().map(json)),
         false => output::write_stdout(
@@ -56,6 +54,18 @@ pub(super) fn run(args: &StatusArgs) -> Result<ExitReason, CommandError> {
         Ok(()) => Ok(ExitReason::Done),
         Err(error) => Ok(output::report_write_error(&error)),
     }
+}
+
+/// Queries the tunnel that --admin names, or those of this user.
+async fn query_tunnels(args: &StatusArgs) -> Result<OwnTunnelsStatus, CommandError> {
+    let Some(address) = &args.admin else {
+        return query_own_tunnels(&socket_folders()).await;
+    };
+    let status = status_query::query_address(address, QUERY_TIMEOUT).await;
+    Ok(OwnTunnelsStatus {
+        statuses: vec![status.map_err(|error| query_error(address, &error))?],
+        ..OwnTunnelsStatus::default()
+    })
 }
 
 fn json(status: &TunnelStatus) -> String {
@@ -74,23 +84,18 @@ fn query_error(address: &ListenAddress, error: &StatusQueryError) -> CommandErro
 }
 
 /// Queries the tunnels with sockets in the folders, and warns of those that do not respond.
-fn query_own_tunnels(folders: &[PathBuf]) -> Result<OwnTunnelsStatus, CommandError> {
+async fn query_own_tunnels(folders: &[PathBuf]) -> Result<OwnTunnelsStatus, CommandError> {
     let mut tunnels = OwnTunnelsStatus::default();
     for sockets in status_sockets(folders).chunks(QUERIES_AT_ONCE) {
-        let outcomes = std::thread::scope(|scope| {
-            let ask = |(_, path): &'_ (u32, PathBuf)| {
-                let path = path.clone();
-                scope.spawn(move || status_query::query_socket(&path, QUERY_TIMEOUT))
-            };
-            let threads: Vec<_> = sockets.iter().map(ask).collect();
-            let results = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-            // A panic is a bug, and is passed on.
-            let outcomes =
-                results.map(|outcome| outcome.unwrap_or_else(|bug| std::panic::resume_unwind(bug)));
-            outcomes.collect::<Vec<_>>()
-        });
-        for ((pid, path), outcome) in sockets.iter().zip(outcomes) {
-            tunnels.add((*pid, path), outcome);
+        let query = async |(pid, path): (u32, PathBuf)| {
+            let outcome = status_query::query_socket(&path, QUERY_TIMEOUT).await;
+            (pid, path, outcome)
+        };
+        let queries: JoinSet<_> = sockets.iter().cloned().map(query).collect();
+        let mut outcomes = queries.join_all().await;
+        outcomes.sort_unstable_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+        for (pid, path, outcome) in outcomes {
+            tunnels.add((pid, &path), outcome);
         }
     }
     match (&tunnels.statuses[..], tunnels.is_incomplete) {

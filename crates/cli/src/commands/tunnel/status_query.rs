@@ -1,20 +1,23 @@
 //! Asks a running tunnel for its status: one request to its admin endpoint, with limits on time and size.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use haul_service::listen::{ListenAddress, ListenHost};
 use haul_tunnel::TunnelStatus;
-use socket2::{Domain, SockAddr, Socket, Type};
-use tokio::time::Instant;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{sleep, timeout};
 
-/// The time limit for connecting and the response; only a resolver has its own.
+/// The time limit for all of a query.
 pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The largest response: some hundred thousand connections.
 const MAX_RESPONSE: u64 = 64 << 20;
+
+/// How long to wait for room in an accept queue before the next try.
+const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why a tunnel's status is unknown.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +36,7 @@ pub(super) enum StatusQueryError {
 impl From<io::Error> for StatusQueryError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // Connecting returns the first, reading the second.
-            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Timeout,
+            io::ErrorKind::TimedOut => Self::Timeout,
             _ => Self::Io(error),
         }
     }
@@ -49,27 +51,28 @@ pub(super) struct StatusQueryOutcome {
 }
 
 /// Queries a socket file, within the limit.
-pub(super) fn query_socket(path: &Path, limit: Duration) -> StatusQueryOutcome {
-    let deadline = Instant::now() + limit;
-    match connect_socket(path, deadline) {
-        Ok(socket) => StatusQueryOutcome {
-            process: peer_process(&socket),
-            status: query(DeadlineStream { socket, deadline }),
-        },
-        Err(error) => StatusQueryOutcome {
-            process: None,
-            status: Err(error.into()),
-        },
+pub(super) async fn query_socket(path: &Path, limit: Duration) -> StatusQueryOutcome {
+    let mut process = None;
+    let query = async {
+        let stream = connect_socket(path).await?;
+        let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+        process = pid.and_then(|pid| u32::try_from(pid).ok());
+        read_status(stream).await
+    };
+    let status = timeout(limit, query).await;
+    StatusQueryOutcome {
+        status: status.unwrap_or(Err(StatusQueryError::Timeout)),
+        process,
     }
 }
 
 /// Queries an address, as `--admin` has it.
-pub(super) fn query_address(
+pub(super) async fn query_address(
     address: &ListenAddress,
     limit: Duration,
 ) -> Result<TunnelStatus, StatusQueryError> {
     let (host, port) = match address {
-        ListenAddress::Unix { path, .. } => return query_socket(path, limit).status,
+        ListenAddress::Unix { path, .. } => return query_socket(path, limit).await.status,
         ListenAddress::Systemd { .. } => return Err(StatusQueryError::NotATunnel),
         ListenAddress::Tcp { host, port } => (host, *port),
     };
@@ -78,74 +81,31 @@ pub(super) fn query_address(
         ListenHost::Ip(ip) => ip.to_string(),
         ListenHost::Name(name) => name.clone(),
     };
-    let addresses = (host.as_str(), port).to_socket_addrs()?;
-    let deadline = Instant::now() + limit;
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, time_left(deadline)?) {
-            Ok(stream) => {
-                let socket = stream.into();
-                return query(DeadlineStream { socket, deadline });
+    let query = async { read_status(TcpStream::connect((host, port)).await?).await };
+    let status = timeout(limit, query).await;
+    status.unwrap_or(Err(StatusQueryError::Timeout))
+}
+
+/// Connects to a socket file. Where the accept queue is full, connecting fails at once (unix(7)).
+async fn connect_socket(path: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                sleep(FULL_QUEUE_PAUSE).await;
             }
-            Err(error) => last = error,
+            connected => return connected,
         }
     }
-    Err(last.into())
 }
 
-/// A connection with a deadline for everything on it.
-struct DeadlineStream {
-    socket: Socket,
-    deadline: Instant,
-}
-
-impl Read for DeadlineStream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket
-            .set_read_timeout(Some(time_left(self.deadline)?))?;
-        self.socket.read(buffer)
-    }
-}
-
-impl Write for DeadlineStream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket
-            .set_write_timeout(Some(time_left(self.deadline)?))?;
-        self.socket.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.socket.flush()
-    }
-}
-
-/// The time left. The system would take less than its unit as no limit.
-fn time_left(deadline: Instant) -> io::Result<Duration> {
-    match deadline.saturating_duration_since(Instant::now()) {
-        Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
-        left => Ok(left.max(Duration::from_millis(1))),
-    }
-}
-
-/// Connects to a socket file. If the accept queue is full, connect waits as a write does (unix(7)), so the write timeout limits it.
-fn connect_socket(path: &Path, deadline: Instant) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_write_timeout(Some(time_left(deadline)?))?;
-    socket.connect(&SockAddr::unix(path)?)?;
-    Ok(socket)
-}
-
-/// The process at the other end.
-fn peer_process(socket: &Socket) -> Option<u32> {
-    let other = rustix::net::sockopt::socket_peercred(socket).ok()?;
-    u32::try_from(other.pid.as_raw_nonzero().get()).ok()
-}
-
-fn query(mut stream: impl Read + Write) -> Result<TunnelStatus, StatusQueryError> {
+async fn read_status(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+) -> Result<TunnelStatus, StatusQueryError> {
     // The endpoint accepts this host name.
-    stream.write_all(b"GET /tunnels HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let request = b"GET /tunnels HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await?;
     let mut response = Vec::new();
-    stream.take(MAX_RESPONSE).read_to_end(&mut response)?;
+    stream.take(MAX_RESPONSE).read_to_end(&mut response).await?;
     parse_status(&response).ok_or(StatusQueryError::NotATunnel)
 }
 
@@ -162,14 +122,17 @@ fn parse_status(response: &[u8]) -> Option<TunnelStatus> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::os::unix::net::UnixListener;
+
+    use socket2::{Domain, SockAddr, Socket, Type};
 
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(50);
 
-    #[test]
-    fn a_response_that_never_ends_has_a_deadline() {
+    #[tokio::test]
+    async fn a_response_that_never_ends_has_a_deadline() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         let listener = UnixListener::bind(&path).unwrap();
@@ -179,7 +142,7 @@ mod tests {
                 std::thread::yield_now();
             }
         });
-        let outcome = query_socket(&path, SHORT);
+        let outcome = query_socket(&path, SHORT).await;
         assert!(
             matches!(outcome.status, Err(StatusQueryError::Timeout)),
             "{outcome:?}"
@@ -188,8 +151,8 @@ mod tests {
         drips.join().unwrap();
     }
 
-    #[test]
-    fn a_full_accept_queue_has_a_deadline() {
+    #[tokio::test]
+    async fn a_full_accept_queue_has_a_deadline() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         let new = || Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
@@ -206,7 +169,7 @@ mod tests {
                 Err(_) => break,
             }
         }
-        let outcome = query_socket(&path, SHORT);
+        let outcome = query_socket(&path, SHORT).await;
         assert!(
             matches!(outcome.status, Err(StatusQueryError::Timeout)),
             "{outcome:?}"
@@ -218,9 +181,10 @@ mod tests {
     fn a_timeout_is_told_apart_from_a_refused_connection() {
         let message =
             |kind: io::ErrorKind| StatusQueryError::from(io::Error::from(kind)).to_string();
-        for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut] {
-            assert_eq!(message(kind), "does not respond within 5 s");
-        }
+        assert_eq!(
+            message(io::ErrorKind::TimedOut),
+            "does not respond within 5 s"
+        );
         assert_eq!(
             message(io::ErrorKind::ConnectionRefused),
             "cannot be queried"

@@ -1,12 +1,9 @@
-//! Uploads of `haul put`, `haul cp` and `haul sync`: what is found on one thread is sent by the engine, and reported here.
+//! Uploads of `haul put`, `haul cp` and `haul sync`: the settings of the engine, and what is printed about its events.
 
-mod jobs;
-mod manifest;
-mod object_headers;
-mod running;
+mod input_error;
+mod results;
 mod session;
 
-pub(crate) use jobs::{BadInput, FOLLOW_LINKS_HINT, FoundUpload, UploadJobSource, folder_problem};
-pub(crate) use object_headers::{ObjectHeaders, field_value, storage_headers};
-pub(crate) use running::UploadRun;
+pub(crate) use input_error::{input_exit, input_message, report_input};
+pub(crate) use results::UploadRun;
 pub(crate) use session::{UploadSettings, connect, dry_run};

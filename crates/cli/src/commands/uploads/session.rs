@@ -1,14 +1,16 @@
 //! What uploads need of the command line: a client with connections enough, and the engine's options.
 
 use haul_plan::DigestAlgorithm;
-use haul_transfer::put::PutOptions;
+use haul_transfer::bucket::StoreSession;
+use haul_transfer::put::{PutOptions, UploadJobSource};
 use haul_transfer::{ConnectionCount, default_state_directory};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::super::objects::StoreSession;
-use super::jobs::UploadJobSource;
-use crate::args::{ConnectionArgs, LoginArgs, MessageArgs, S3Args, UploadResumeArgs};
+use super::input_error::report_input;
+use crate::args::{
+    ConnectionArgs, LoginArgs, MessageArgs, S3Args, UploadResumeArgs, UploadSpeedArgs,
+};
 use crate::exit::{ExitReason, ExitTally};
 use crate::message::{self, JsonOutputs};
 use crate::output;
@@ -35,7 +37,33 @@ pub(crate) struct UploadSettings<'a> {
     pub(crate) login: Option<&'a LoginArgs>,
 }
 
-impl UploadSettings<'_> {
+impl<'a> UploadSettings<'a> {
+    /// Those of every upload.
+    pub(crate) fn new(s3: &'a S3Args, connection: &'a ConnectionArgs) -> Self {
+        Self {
+            s3,
+            connection,
+            max_connections: None,
+            part_size: None,
+            expected_size: None,
+            limit_rate: None,
+            resume: None,
+            checksum: None,
+            login: None,
+        }
+    }
+
+    /// With these numbers, of files that can be resumed.
+    pub(crate) fn with_speed(self, speed: &UploadSpeedArgs, resume: &'a UploadResumeArgs) -> Self {
+        Self {
+            max_connections: speed.max_connections,
+            part_size: speed.part_size.map(|size| size.0),
+            limit_rate: speed.limit_rate.map(|size| size.0),
+            resume: Some(resume),
+            ..self
+        }
+    }
+
     /// How many requests are under way at a time.
     pub(crate) fn connections(&self) -> ConnectionCount {
         self.max_connections.map_or_else(
@@ -73,21 +101,10 @@ pub(crate) async fn connect(
     settings: UploadSettings<'_>,
     outputs: JsonOutputs,
 ) -> Result<StoreSession, ExitReason> {
-    let mut config = connection_config(settings.connection, None).map_err(|error| {
-        outputs.report_failure(
-            error.exit_reason(),
-            &message::chain_text(&error),
-            error.hint(),
-        )
-    })?;
+    let mut config =
+        connection_config(settings.connection, None).map_err(|error| error.report(outputs))?;
     if let Some(login) = settings.login {
-        add_login(login, &mut config).map_err(|error| {
-            outputs.report_failure(
-                error.exit_reason(),
-                &message::chain_text(&error),
-                error.hint(),
-            )
-        })?;
+        add_login(login, &mut config).map_err(|error| error.report(outputs))?;
     }
     config.connector.rate_limit = settings.limit_rate;
     config.max_idle_per_host = config.max_idle_per_host.max(settings.connections().max());
@@ -116,7 +133,7 @@ pub(crate) async fn dry_run(
 ) -> Result<ExitReason, ExitReason> {
     let mut tally = ExitTally::default();
     let mut count = 0;
-    while let Some(job) = source.jobs.recv().await {
+    while let Some(job) = source.next().await {
         count += 1;
         let line = match job {
             Ok(job) if messages.json => {
@@ -129,7 +146,7 @@ pub(crate) async fn dry_run(
                 message::sanitize(&format!("would {verb} {name} to {}", job.target))
             }
             Err(error) => {
-                tally.add(outputs.report_failure(error.exit, &error.text, error.hint.as_deref()));
+                tally.add(report_input(&error, outputs));
                 continue;
             }
         };

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use haul_s3server::{S3Authenticator, S3Dialect, S3KeyRule, S3Keys, S3Options};
 use haul_serve::ObjectKey;
 use haul_serve::access::AccessRight;
-use haul_serve::s3::{S3Authenticator, S3KeyRule, S3Keys, S3Options};
 use rand::Rng as _;
 use rand::distr::Alphanumeric;
 use tempfile::TempDir;
@@ -20,7 +20,9 @@ const KEYS_VARIABLE: &str = "HAUL_S3_KEYS";
 /// How S3 is served.
 #[derive(Debug)]
 pub(crate) struct S3Settings {
-    pub(crate) options: Arc<S3Options>,
+    pub(crate) dialect: Arc<S3Dialect>,
+    /// Whether requests without a signature may be plain HTTP.
+    pub(crate) is_http_on: bool,
     /// How many keys there are.
     pub(crate) keys: usize,
     /// Whether a key is limited to a bucket.
@@ -99,13 +101,14 @@ pub(super) fn s3_settings(
     let keys_of_rules = S3Keys::new(rules)
         .map_err(|error| SettingError::new("the S3 keys contradict each other").caused_by(error))?;
     Ok(Some(S3Settings {
-        options: Arc::new(S3Options {
+        dialect: Arc::new(S3Dialect::new(S3Options {
             authenticator: S3Authenticator::new(keys_of_rules, &args.s3.s3_region),
             anonymous,
             is_http_on,
             domains: args.s3.s3_domain.clone(),
             upload_expiry: args.s3.s3_upload_expiry.0,
-        }),
+        })),
+        is_http_on,
         keys,
         has_bucket_scopes,
         temporary,

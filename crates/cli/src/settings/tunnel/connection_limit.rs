@@ -25,132 +25,92 @@ const OF_PIPES: u64 = 4;
 
 const REMEDY: &str = "ulimit -n N, or LimitNOFILE=N of a systemd unit, allows more";
 
-/// What needs descriptors besides clients.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct DescriptorUse {
-    listeners: usize,
-    warm_connections: usize,
-}
-
 /// The limit of connections at one time.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionLimit {
     pub(crate) connections: usize,
-    reason: MaxConnectionsSource,
-}
-
-/// What sets the number.
-#[derive(Debug, Clone, Copy)]
-enum MaxConnectionsSource {
-    Flag,
-    Default,
-    /// The limit of open files.
-    OpenFiles(u64),
+    /// The reason of the limit, for the log.
+    pub(crate) set_by: String,
+    /// The limit of open files, if that is the reason.
+    open_files: Option<u64>,
 }
 
 impl ConnectionLimit {
-    /// The given limit, else the default, or less if that is more than `allowed` descriptors permit.
-    pub(super) fn new(given: Option<usize>, used: DescriptorUse, allowed: Option<u64>) -> Self {
+    /// The given limit, else the default, or less if that is more than `allowed` descriptors permit. `reserved` ones are not for clients.
+    pub(super) fn new(given: Option<usize>, reserved: u64, allowed: Option<u64>) -> Self {
         let default = TunnelEngineOptions::default().max_connections;
-        let (connections, reason) = match (given, allowed) {
-            (Some(given), _) => (given, MaxConnectionsSource::Flag),
-            (None, Some(files)) if used.needed(default) > files => (
-                used.connections_within(files),
-                MaxConnectionsSource::OpenFiles(files),
-            ),
-            (None, _) => (default, MaxConnectionsSource::Default),
+        let open_files = allowed.filter(|files| needed(reserved, default) > *files);
+        let (connections, set_by, open_files) = match (given, open_files) {
+            (Some(given), _) => (given, "--max-connections".to_owned(), None),
+            (None, Some(files)) => {
+                let set_by = format!("ulimit -n ({files} open files)");
+                (connections_within(reserved, files), set_by, open_files)
+            }
+            (None, None) => (default, "the default of --max-connections".to_owned(), None),
         };
         Self {
             connections,
-            reason,
+            set_by,
+            open_files,
         }
     }
 
     /// The error if no connection is possible.
     pub(crate) fn shortage(&self) -> Option<String> {
-        match (self.connections, self.reason) {
-            (0, MaxConnectionsSource::OpenFiles(files)) => Some(format!(
-                "no connection is possible: the system allows {files} open files (ulimit -n)"
-            )),
-            _ => None,
-        }
-    }
-
-    /// The reason of the limit, for the log.
-    pub(crate) fn reason_text(&self) -> String {
-        match self.reason {
-            MaxConnectionsSource::Flag => "--max-connections".to_owned(),
-            MaxConnectionsSource::Default => "the default of --max-connections".to_owned(),
-            MaxConnectionsSource::OpenFiles(files) => format!("ulimit -n ({files} open files)"),
-        }
+        let files = self.open_files.filter(|_| self.connections == 0)?;
+        Some(format!(
+            "no connection is possible: the system allows {files} open files (ulimit -n)"
+        ))
     }
 
     /// A warning if the limit is low, or if there are not enough descriptors for it: because too much was requested, or because other use of
     /// descriptors has grown since.
-    pub(super) fn warning(&self, used: DescriptorUse, allowed: Option<u64>) -> Option<String> {
+    pub(super) fn warning(&self, reserved: u64, allowed: Option<u64>) -> Option<String> {
         let connections = self.connections;
-        let needed = used.needed(connections);
-        match (self.reason, allowed) {
-            (_, Some(files)) if needed > files => Some(format!(
+        let needed = needed(reserved, connections);
+        if let Some(files) = allowed.filter(|files| needed > *files) {
+            return Some(format!(
                 "{connections} connections at one time may need {needed} open files, and the system allows {files}: {REMEDY}"
-            )),
-            (MaxConnectionsSource::OpenFiles(files), _) if connections < FEW => {
-                let plural = if connections == 1 { "" } else { "s" };
-                Some(format!(
-                    "only {connections} connection{plural} at one time: the system allows {files} open files; {REMEDY}"
-                ))
-            }
-            _ => None,
+            ));
         }
+        let files = self.open_files.filter(|_| connections < FEW)?;
+        let plural = if connections == 1 { "" } else { "s" };
+        Some(format!(
+            "only {connections} connection{plural} at one time: the system allows {files} open files; {REMEDY}"
+        ))
     }
 }
 
-impl DescriptorUse {
-    pub(super) fn of(tunnels: &[PlannedTunnel]) -> Self {
-        let warm = tunnels.iter().filter_map(|tunnel| tunnel.warm);
-        Self {
-            listeners: tunnels.len(),
-            warm_connections: warm.map(|warm| warm.size).sum(),
-        }
-    }
+/// Descriptors without clients.
+pub(super) fn reserved_descriptors(tunnels: &[PlannedTunnel]) -> u64 {
+    let warm = tunnels.iter().filter_map(|tunnel| tunnel.warm);
+    let warm = warm.map(|warm| warm.size as u64).sum::<u64>();
+    OF_PROCESS + tunnels.len() as u64 * OF_LISTENER + warm
+}
 
-    /// Descriptors without clients.
-    fn without_clients(self) -> u64 {
-        let listeners = (self.listeners as u64).saturating_mul(OF_LISTENER);
-        OF_PROCESS
-            .saturating_add(listeners)
-            .saturating_add(self.warm_connections as u64)
-    }
+/// Descriptors with so many connections.
+fn needed(reserved: u64, connections: usize) -> u64 {
+    let connections = connections as u64;
+    let pipes = connections.saturating_mul(OF_PIPES);
+    let ends = connections.saturating_mul(OF_CONNECTION);
+    reserved
+        .saturating_add(ends)
+        .saturating_add(pipes.min(MAX_PIPE_DESCRIPTORS))
+}
 
-    /// Descriptors with so many connections.
-    fn needed(self, connections: usize) -> u64 {
-        let connections = connections as u64;
-        let pipes = connections
-            .saturating_mul(OF_PIPES)
-            .min(MAX_PIPE_DESCRIPTORS);
-        let ends = connections.saturating_mul(OF_CONNECTION);
-        self.without_clients()
-            .saturating_add(ends)
-            .saturating_add(pipes)
-    }
-
-    /// The most connections that need no more than `allowed` descriptors.
-    fn connections_within(self, allowed: u64) -> usize {
-        let left = allowed.saturating_sub(self.without_clients());
-        let with_all_pipes = left.saturating_sub(MAX_PIPE_DESCRIPTORS) / OF_CONNECTION;
-        let with_own_pipes = left / (OF_CONNECTION + OF_PIPES);
-        usize::try_from(with_all_pipes.max(with_own_pipes)).unwrap_or(usize::MAX)
-    }
+/// The most connections that need no more than `allowed` descriptors.
+fn connections_within(reserved: u64, allowed: u64) -> usize {
+    let left = allowed.saturating_sub(reserved);
+    let with_all_pipes = left.saturating_sub(MAX_PIPE_DESCRIPTORS) / OF_CONNECTION;
+    let with_own_pipes = left / (OF_CONNECTION + OF_PIPES);
+    usize::try_from(with_all_pipes.max(with_own_pipes)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ONE_LISTENER: DescriptorUse = DescriptorUse {
-        listeners: 1,
-        warm_connections: 0,
-    };
+    const ONE_LISTENER: u64 = OF_PROCESS + OF_LISTENER;
 
     fn default_limit(allowed: Option<u64>) -> ConnectionLimit {
         ConnectionLimit::new(None, ONE_LISTENER, allowed)
@@ -165,25 +125,17 @@ mod tests {
         // Of 1024, the process and its listener need 34, and pipes 256; of 64 they need 34.
         assert_eq!(default_limit(Some(1024)).connections, 367);
         assert_eq!(default_limit(Some(64)).connections, 5);
-        let warm = DescriptorUse {
-            warm_connections: 100,
-            ..ONE_LISTENER
-        };
-        let limit = ConnectionLimit::new(None, warm, Some(1024));
+        let limit = ConnectionLimit::new(None, ONE_LISTENER + 100, Some(1024));
         assert_eq!(limit.connections, default_limit(Some(924)).connections);
     }
 
     #[test]
     fn the_most_connections_within_a_limit_need_no_more_than_it() {
-        let with_warm = DescriptorUse {
-            warm_connections: 33,
-            ..ONE_LISTENER
-        };
-        for used in [DescriptorUse::default(), ONE_LISTENER, with_warm] {
+        for reserved in [OF_PROCESS, ONE_LISTENER, ONE_LISTENER + 33] {
             for allowed in 100..2000 {
-                let connections = used.connections_within(allowed);
-                assert!(used.needed(connections) <= allowed, "{allowed}");
-                assert!(used.needed(connections + 1) > allowed, "{allowed}");
+                let connections = connections_within(reserved, allowed);
+                assert!(needed(reserved, connections) <= allowed, "{allowed}");
+                assert!(needed(reserved, connections + 1) > allowed, "{allowed}");
             }
         }
     }
@@ -206,7 +158,7 @@ mod tests {
             let warning = limit.warning(ONE_LISTENER, allowed);
             (limit.connections, warning)
         };
-        let possible = ONE_LISTENER.connections_within(1024);
+        let possible = connections_within(ONE_LISTENER, 1024);
         assert_eq!(limit_and_warning(possible, Some(1024)), (possible, None));
         assert_eq!(limit_and_warning(possible, None), (possible, None));
         let (limit, warning) = limit_and_warning(possible + 1, Some(1024));
@@ -223,14 +175,10 @@ mod tests {
 
     #[test]
     fn more_warm_connections_after_a_reload_are_a_warning() {
-        let grown = DescriptorUse {
-            warm_connections: 100,
-            ..ONE_LISTENER
-        };
         for limit in [default_limit(Some(1024)), default_limit(Some(140_000))] {
-            let allowed = ONE_LISTENER.needed(limit.connections);
+            let allowed = needed(ONE_LISTENER, limit.connections);
             assert_eq!(limit.warning(ONE_LISTENER, Some(allowed)), None);
-            let warning = limit.warning(grown, Some(allowed)).unwrap();
+            let warning = limit.warning(ONE_LISTENER + 100, Some(allowed)).unwrap();
             let start = format!("{} connections at one time may", limit.connections);
             assert!(warning.starts_with(&start), "{warning}");
         }
@@ -239,14 +187,11 @@ mod tests {
     #[test]
     fn the_log_has_the_reason_of_a_limit() {
         let given = ConnectionLimit::new(Some(7), ONE_LISTENER, None);
-        assert_eq!(given.reason_text(), "--max-connections");
+        assert_eq!(given.set_by, "--max-connections");
         assert_eq!(
-            default_limit(None).reason_text(),
+            default_limit(None).set_by,
             "the default of --max-connections"
         );
-        assert_eq!(
-            default_limit(Some(64)).reason_text(),
-            "ulimit -n (64 open files)"
-        );
+        assert_eq!(default_limit(Some(64)).set_by, "ulimit -n (64 open files)");
     }
 }

@@ -1,7 +1,6 @@
 //! Origins and proxies that require a login (A21, E4). Credentials are verified.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,6 +8,7 @@ use md5::Md5;
 use sha2::{Digest as _, Sha256};
 
 use super::status_with_header;
+use crate::content::hexadecimal;
 use crate::origin::{OriginResponse, RecordedRequest};
 
 /// The only nonce. It does not expire.
@@ -158,14 +158,6 @@ impl RequiredLogin {
             }
         }
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Parses `a=b, c="d"`. Clients send no commas within quotes.

@@ -9,7 +9,7 @@ use super::UploadError;
 use crate::http::request_body::IncomingBody;
 
 /// Where an upload's bytes come from.
-pub(crate) trait UploadSource: Send {
+pub trait UploadSource: Send {
     /// The next chunk; `None` at the end.
     fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, UploadError>> + Send;
 

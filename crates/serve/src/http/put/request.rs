@@ -35,7 +35,7 @@ enum UploadPrecheck {
 
 /// A parsed upload request.
 #[derive(Debug)]
-pub(crate) struct UploadRequest {
+pub struct UploadRequest {
     /// The key to store it under.
     pub(crate) key: ObjectKey,
     /// The conditions of the request.
@@ -43,7 +43,7 @@ pub(crate) struct UploadRequest {
     /// The expected digests of the body.
     pub(super) digests: Vec<Checksum>,
     /// Maximum bytes of the body.
-    pub(crate) max_bytes: u64,
+    pub max_bytes: u64,
     /// The body's length, if the head declares it.
     pub(super) length: Option<u64>,
     /// The body's length, if the free space must be checked: it is large, or larger than the
@@ -56,11 +56,11 @@ pub(crate) struct UploadRequest {
 }
 
 /// What is different about an object of S3.
-pub(crate) struct ObjectUpload {
+pub struct ObjectUpload {
     /// Makes the attributes, once the whole body was read.
-    pub(crate) attributes: Box<dyn FnOnce() -> ObjectAttributes + Send + Sync>,
+    pub attributes: Box<dyn FnOnce() -> ObjectAttributes + Send + Sync>,
     /// Whether conditions hold for a version: S3 has entity tags of its own.
-    pub(crate) conditions_hold: fn(&RequestConditions, Option<&FileMetadata>) -> bool,
+    pub conditions_hold: fn(&RequestConditions, Option<&FileMetadata>) -> bool,
 }
 
 impl std::fmt::Debug for ObjectUpload {
@@ -86,7 +86,8 @@ impl UploadRequest {
 
     /// The upload of an object of S3, whose body has this length. The flag says whether its client
     /// waits for 100 Continue.
-    pub(crate) fn for_object(
+    #[must_use]
+    pub fn for_object(
         server: &FileServer,
         key: ObjectKey,
         (conditions, expects_continue): (RequestConditions, bool),

@@ -211,15 +211,6 @@ fn long_fields_are_masked_before_they_are_truncated() {
     );
 }
 
-#[test]
-fn formats_are_parsed_by_name() {
-    assert_eq!("json".parse(), Ok(AccessLogFormat::Json));
-    assert_eq!("combined".parse(), Ok(AccessLogFormat::default()));
-    let error = "apache".parse::<AccessLogFormat>().unwrap_err();
-    let expected = "`apache` is not an access log format: use common, combined or json";
-    assert_eq!(error.to_string(), expected);
-}
-
 /// Any characters, with control characters among them.
 fn characters() -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)

@@ -32,8 +32,6 @@ pub(in crate::batch) struct DirectorySink {
     existing: ExistingFilePolicy,
     /// Files that wait for their names.
     group: Vec<(UnnamedFile, Box<VerifiedFile>)>,
-    /// Bytes in the group.
-    bytes: u64,
 }
 
 impl DirectorySink {
@@ -41,7 +39,6 @@ impl DirectorySink {
         Self {
             existing,
             group: Vec::new(),
-            bytes: 0,
         }
     }
 
@@ -76,22 +73,12 @@ impl BatchSink for DirectorySink {
         let FetchedFileContent::Unnamed(UnnamedBody::File(unnamed)) = content else {
             unreachable!("the write buffer makes unnamed files, and large files have their names")
         };
-        self.bytes += file.row.bytes;
         self.group.push((unnamed, file));
         Ok(())
     }
 
-    fn group_files(&self) -> usize {
-        self.group.len()
-    }
-
-    fn group_bytes(&self) -> u64 {
-        self.bytes
-    }
-
     fn commit(&mut self) -> Vec<JobOutcome> {
         let group = std::mem::take(&mut self.group);
-        self.bytes = 0;
         let (mut outcomes, mut named) = (Vec::with_capacity(group.len()), Vec::new());
         let synced = sync(&group);
         for (file, verified) in group {
@@ -119,14 +106,6 @@ impl BatchSink for DirectorySink {
             }
         }));
         outcomes
-    }
-
-    fn rows_written(&mut self) -> Result<(), GetError> {
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>, _nothing_succeeded: bool) -> Result<(), GetError> {
-        Ok(())
     }
 }
 

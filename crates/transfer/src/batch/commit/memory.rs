@@ -22,8 +22,6 @@ pub(in crate::batch) struct MemorySink {
     output: MemoryOutput,
     /// Outcomes of files that were handed over since the last commit.
     group: Vec<JobOutcome>,
-    /// Bytes of those files.
-    bytes: u64,
 }
 
 impl MemorySink {
@@ -31,7 +29,6 @@ impl MemorySink {
         Self {
             output,
             group: Vec::new(),
-            bytes: 0,
         }
     }
 
@@ -62,30 +59,12 @@ impl BatchSink for MemorySink {
             let error = GetError::io("read", job.path.clone(), error);
             return Err(Box::new(JobOutcome::failed(&job, error)));
         }
-        self.bytes += row.bytes;
         self.group.push(JobOutcome::success(row));
         Ok(())
     }
 
-    fn group_files(&self) -> usize {
-        self.group.len()
-    }
-
-    fn group_bytes(&self) -> u64 {
-        self.bytes
-    }
-
     fn commit(&mut self) -> Vec<JobOutcome> {
-        self.bytes = 0;
         std::mem::take(&mut self.group)
-    }
-
-    fn rows_written(&mut self) -> Result<(), GetError> {
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>, _nothing_succeeded: bool) -> Result<(), GetError> {
-        Ok(())
     }
 }
 

@@ -86,12 +86,6 @@ pub(super) trait BatchSink: Send {
         content: FetchedFileContent,
     ) -> Result<(), Box<JobOutcome>>;
 
-    /// The number of files in the current group.
-    fn group_files(&self) -> usize;
-
-    /// The number of bytes in the current group.
-    fn group_bytes(&self) -> u64;
-
     /// Makes the group durable and returns the outcomes of its jobs.
     fn commit(&mut self) -> Vec<JobOutcome>;
 
@@ -99,13 +93,17 @@ pub(super) trait BatchSink: Send {
     ///
     /// # Errors
     /// When nothing more can be added.
-    fn rows_written(&mut self) -> Result<(), GetError>;
+    fn rows_written(&mut self) -> Result<(), GetError> {
+        Ok(())
+    }
 
-    /// Ends the batch. `nothing_succeeded`: jobs failed and none succeeded.
+    /// Ends the batch. The argument says whether jobs failed and none succeeded.
     ///
     /// # Errors
     /// When the last files are not in place.
-    fn finish(self: Box<Self>, nothing_succeeded: bool) -> Result<(), GetError>;
+    fn finish(self: Box<Self>, _nothing_succeeded: bool) -> Result<(), GetError> {
+        Ok(())
+    }
 }
 
 /// Commits groups of files.
@@ -114,6 +112,9 @@ pub(super) struct CommitThread {
     /// The size of groups.
     options: CommitGroupOptions,
     sink: Box<dyn BatchSink>,
+    /// Files in the current group, and their bytes.
+    group_files: usize,
+    group_bytes: u64,
     /// When the last file arrived.
     last_file_at: Instant,
     /// How long a group waits after the last file.
@@ -130,6 +131,8 @@ impl CommitThread {
             outcomes,
             options,
             sink,
+            group_files: 0,
+            group_bytes: 0,
             last_file_at: Instant::now(),
             quiet_period: MIN_QUIET,
         }
@@ -144,7 +147,7 @@ impl CommitThread {
         let mut received = Vec::with_capacity(MAX_RECEIVE);
         let mut linger_deadline = Instant::now();
         loop {
-            let idle = self.sink.group_files() == 0 && self.outcomes.has_no_pending_rows();
+            let idle = self.group_files == 0 && self.outcomes.has_no_pending_rows();
             let count = runtime.block_on(async {
                 let count = messages.recv_many(&mut received, MAX_RECEIVE);
                 if idle {
@@ -177,7 +180,7 @@ impl CommitThread {
 
     /// When the group is committed: at `linger_deadline`, or earlier if no more files come.
     fn commit_deadline(&self, linger_deadline: Instant) -> Instant {
-        match self.sink.group_files() {
+        match self.group_files {
             0 => linger_deadline,
             _ => linger_deadline.min(self.last_file_at + self.quiet_period),
         }
@@ -186,8 +189,8 @@ impl CommitThread {
     /// Whether the group is full, or too many jobs have failed to wait for more.
     fn is_group_full(&self) -> bool {
         let max_files = self.options.max_files;
-        self.sink.group_files() >= max_files
-            || self.sink.group_bytes() >= self.options.max_bytes
+        self.group_files >= max_files
+            || self.group_bytes >= self.options.max_bytes
             || self.outcomes.pending_rows() >= max_files
             || self.outcomes.will_exceed_error_limit()
     }
@@ -196,8 +199,13 @@ impl CommitThread {
         match message {
             CommitMessage::File(file, content) => {
                 self.last_file_at = Instant::now();
-                if let Err(outcome) = self.sink.add(file, content) {
-                    self.outcomes.record(*outcome);
+                let bytes = file.row.bytes;
+                match self.sink.add(file, content) {
+                    Ok(()) => {
+                        self.group_files += 1;
+                        self.group_bytes += bytes;
+                    }
+                    Err(outcome) => self.outcomes.record(*outcome),
                 }
             }
             CommitMessage::Outcome(outcome) => self.outcomes.record(*outcome),
@@ -219,6 +227,7 @@ impl CommitThread {
     /// Commits the group, then writes its rows.
     fn commit(&mut self) {
         let begun = Instant::now();
+        (self.group_files, self.group_bytes) = (0, 0);
         for outcome in self.sink.commit() {
             self.outcomes.record(outcome);
         }

@@ -23,8 +23,6 @@ pub(in crate::batch) struct TarWriter {
     shards: ShardWriter,
     /// Files whose entries are not durable yet.
     group: Vec<VerifiedFile>,
-    /// Bytes in the group.
-    bytes: u64,
     /// Why the last sync failed.
     sync_error: Option<ArchiveError>,
 }
@@ -34,7 +32,6 @@ impl TarWriter {
         Self {
             shards,
             group: Vec::new(),
-            bytes: 0,
             sync_error: None,
         }
     }
@@ -82,22 +79,12 @@ impl BatchSink for TarWriter {
             let error = archive_error(&file.job.path, error);
             return Err(Box::new(JobOutcome::failed(&file.job, error)));
         }
-        self.bytes += file.row.bytes;
         self.group.push(*file);
         Ok(())
     }
 
-    fn group_files(&self) -> usize {
-        self.group.len()
-    }
-
-    fn group_bytes(&self) -> u64 {
-        self.bytes
-    }
-
     fn commit(&mut self) -> Vec<JobOutcome> {
         let group = std::mem::take(&mut self.group);
-        self.bytes = 0;
         if let Err(error) = self.shards.sync() {
             self.sync_error.get_or_insert(error);
         }

@@ -462,7 +462,7 @@ impl<'a> DoneJob<'a> {
                 Some(_) => row.bytes,
                 None => job.path.metadata().map_or(row.bytes, |found| found.len()),
             },
-            entity_tag: row.etag.as_deref(),
+            entity_tag: row.etag,
             ..NotedVersion::default()
         };
         let is_version = |listed: &ListedVersion| listed.difference(&noted).is_none();

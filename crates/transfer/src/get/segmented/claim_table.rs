@@ -176,7 +176,7 @@ impl ClaimTable {
         self.plan.release(id);
     }
 
-    /// The requests that run, and the bytes of each source, for who watches.
+    /// Adds the requests that run, and the bytes of each source.
     pub(super) fn fill_snapshot(&self, snapshot: &mut DownloadSnapshot, now: Duration) {
         snapshot.length = Some(self.plan.length());
         snapshot.on_disk = self.plan.done().clone();

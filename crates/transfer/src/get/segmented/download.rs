@@ -27,6 +27,7 @@ use crate::get::download_sources::DownloadSources;
 use crate::get::expectations::FileExpectations;
 use crate::get::host_limits::HostPermit;
 use crate::get::partial_claim::PartialClaim;
+use crate::get::snapshot::SnapshotSource;
 use crate::get::strategy::{
     DownloadTotals, DownloadedFile, StrategyOutcome, UnsavedRanges, start_follower,
 };
@@ -86,7 +87,8 @@ pub(in crate::get) async fn download(
         journal,
     );
     if let Some(steering) = context.steering {
-        steering.note_segments(&coordinator.shared);
+        let segments: Arc<dyn SnapshotSource> = Arc::clone(&coordinator.shared) as _;
+        steering.note_segments(&segments);
     }
     let end = coordinator.run(first).await;
     if let Some(steering) = context.steering {

@@ -13,4 +13,3 @@ mod state;
 mod worker;
 
 pub(super) use download::{SegmentedStart, download};
-pub(super) use state::SegmentedState;

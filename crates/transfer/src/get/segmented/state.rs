@@ -24,11 +24,11 @@ use crate::get::download_monitor::BodyMeter;
 use crate::get::download_sources::DownloadSource;
 use crate::get::host_limits::HostLimits;
 use crate::get::request::{check_robots_tag, send};
-use crate::get::snapshot::DownloadSnapshot;
+use crate::get::snapshot::{DownloadSnapshot, SnapshotSource};
 
 /// The state that all workers of a job read and write.
 #[derive(Debug)]
-pub(in crate::get) struct SegmentedState {
+pub(super) struct SegmentedState {
     pub(super) client: Client,
     pub(super) host_limits: HostLimits,
     /// The user's header fields for the job.
@@ -93,15 +93,6 @@ impl SegmentedState {
 
     fn peers(&self) -> MutexGuard<'_, Vec<Option<SocketAddr>>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What the workers are doing, for who watches.
-    pub(in crate::get) fn fill_snapshot(&self, snapshot: &mut DownloadSnapshot) {
-        self.table().fill_snapshot(snapshot, self.now());
-        let peers = self.peers();
-        for request in &mut snapshot.requests {
-            request.address = peers.get(request.connection).copied().flatten();
-        }
     }
 
     /// The plan's time.
@@ -182,6 +173,16 @@ impl SegmentedState {
         }
         drop(table);
         Ok((response, range))
+    }
+}
+
+impl SnapshotSource for SegmentedState {
+    fn fill_snapshot(&self, snapshot: &mut DownloadSnapshot) {
+        self.table().fill_snapshot(snapshot, self.now());
+        let peers = self.peers();
+        for request in &mut snapshot.requests {
+            request.address = peers.get(request.connection).copied().flatten();
+        }
     }
 }
 

@@ -31,10 +31,19 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
+const FORMATS: [ListFormat; 6] = [
+    ListFormat::Plain,
+    ListFormat::Aria2,
+    ListFormat::Csv,
+    ListFormat::Tsv,
+    ListFormat::JsonLines,
+    ListFormat::Metalink,
+];
+
 fn format() -> impl Strategy<Value = Option<ListFormat>> {
     prop_oneof![
         Just(None),
-        prop::sample::select(ListFormat::ALL.to_vec()).prop_map(Some)
+        prop::sample::select(FORMATS.to_vec()).prop_map(Some)
     ]
 }
 
@@ -168,7 +177,7 @@ proptest! {
         is_given: bool,
         step in 1_usize..40,
     ) {
-        let format = ListFormat::ALL[which];
+        let format = FORMATS[which];
         let text = write(&mut entries, format);
         // The format of an empty list cannot be detected, nor that tabs have no meaning.
         let detected = !is_given && format != ListFormat::Plain && !entries.is_empty();

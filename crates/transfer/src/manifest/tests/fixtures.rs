@@ -47,27 +47,22 @@ impl PartialStorage for MemoryStorage {
 
 /// A row of a job that was done, or that failed.
 pub(super) fn row(n: u64, done: bool) -> ManifestRow {
+    let state = if done {
+        JobRowState::Done
+    } else {
+        JobRowState::Failed
+    };
     ManifestRow {
-        line: Some(n + 1),
-        url: format!("http://h.test/{n}"),
         path: Some(format!("d/{n}")),
-        state: if done {
-            JobRowState::Done
-        } else {
-            JobRowState::Failed
-        },
         status: Some(if done { 200 } else { 404 }),
         bytes: n,
-        checksums: Vec::new(),
         etag: done.then(|| format!("\"v{n}\"")),
         attempts: 1,
-        timings: RowTimings::default(),
         error: (!done).then(|| {
             let text = "the server answered 404 Not Found";
             ManifestRowError::new(ErrorClass::Network, text.into())
         }),
-        shard: None,
-        listed_size: None,
+        ..ManifestRow::new(Some(n + 1), format!("http://h.test/{n}"), state)
     }
 }
 
@@ -145,10 +140,7 @@ pub(super) fn any_row() -> impl Strategy<Value = ManifestRow> {
         text(),
     );
     (job, answer, (any::<u32>(), ms, error, shard)).prop_map(|(job, answer, rest)| ManifestRow {
-        line: job.0,
-        url: format!("u{}", job.1),
         path: job.2,
-        state: job.3,
         status: answer.0,
         bytes: answer.1,
         checksums: answer.2,
@@ -157,6 +149,6 @@ pub(super) fn any_row() -> impl Strategy<Value = ManifestRow> {
         timings: rest.1,
         error: rest.2,
         shard: rest.3,
-        listed_size: None,
+        ..ManifestRow::new(job.0, format!("u{}", job.1), job.3)
     })
 }

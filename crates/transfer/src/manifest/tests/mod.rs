@@ -7,11 +7,13 @@ mod previous_runs;
 
 use std::path::Path;
 
+use haul_plan::DigestAlgorithm;
 use proptest::prelude::*;
 
 use self::fixtures::{any_row, append, row, rows};
 use self::previous_runs::jobs_done;
-use crate::manifest::row::one_line;
+use crate::archive::ShardEntryLocation;
+use crate::manifest::fields::one_line;
 use crate::manifest::*;
 
 pub(super) const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];
@@ -193,6 +195,54 @@ fn a_changed_row_is_ignored() {
 }
 
 #[test]
+fn f38_both_formats_have_every_digest() {
+    let checksum = |algorithm: DigestAlgorithm| (algorithm, "0f".repeat(algorithm.digest_len()));
+    let mut all = Vec::new();
+    for n in 0..DigestAlgorithm::ALL.len() {
+        // Each is first once: the others have another column.
+        let mut checksums = DigestAlgorithm::ALL.map(checksum).to_vec();
+        checksums.rotate_left(n);
+        all.push(ManifestRow {
+            checksums,
+            ..row(n as u64, true)
+        });
+    }
+    for name in BOTH {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        assert_eq!(round_trip(&path, std::slice::from_ref(&all)), all, "{name}");
+    }
+}
+
+#[test]
+fn every_column_has_its_value_in_both_formats() {
+    let placed = ManifestRow {
+        shard: Some(ShardEntryLocation {
+            shard: "t.tar".into(),
+            offset: 512,
+            end: 1536,
+        }),
+        checksums: vec![(DigestAlgorithm::Md5, "0f".into()); 2],
+        etag: Some("\"v3\"".into()),
+        ..row(3, false)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    for name in BOTH {
+        let path = dir.path().join(name);
+        let read = round_trip(&path, &[vec![placed.clone()]]);
+        assert_eq!(read, std::slice::from_ref(&placed));
+    }
+    let object = serde_json::to_value(placed.fields()).unwrap();
+    for column in &COLUMNS {
+        let value = match column.name.strip_prefix("ms_") {
+            Some(key) => &object["ms"][key],
+            None => &object[column.name],
+        };
+        assert!(!value.is_null(), "{}", column.name);
+    }
+}
+
+#[test]
 fn the_check_covers_exactly_the_fields_that_a_later_run_acts_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.jsonl");
@@ -354,7 +404,7 @@ proptest! {
                 tried = previous_runs.done_count();
                 for (count, sync) in run {
                     // Large rows, so that some are written before they are synced.
-                    let large = |n| ManifestRow { checksums: vec![(haul_plan::DigestAlgorithm::Md5, "0".repeat(20_000)); 1], ..row(n, true) };
+                    let large = |n| ManifestRow { checksums: vec![(DigestAlgorithm::Md5, "0".repeat(20_000)); 1], ..row(n, true) };
                     let more: Vec<ManifestRow> = (tried..tried + *count as u64).map(large).collect();
                     manifest.append(&more).unwrap();
                     tried += *count as u64;

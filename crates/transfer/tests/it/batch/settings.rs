@@ -128,7 +128,7 @@ async fn a24_an_error_page_is_not_taken_for_the_file() {
         .await;
     let mut case = BatchCase::new();
     case.get.expected_content = ContentExpectation {
-        media_types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
+        media_types: vec!["image/*".parse().unwrap()],
         min_length: Some(500),
         ..ContentExpectation::default()
     };
@@ -222,7 +222,7 @@ async fn a24_an_error_page_is_not_taken_for_a_large_file() {
         .await;
     let mut case = BatchCase::new();
     case.get.expected_content = ContentExpectation {
-        media_types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
+        media_types: vec!["image/*".parse().unwrap()],
         ..ContentExpectation::default()
     };
     let run = case

@@ -1,0 +1,254 @@
+//! `haul put`: uploads files, and says what came of each.
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+
+use haul_s3::{MultipartUpload, S3Address};
+use haul_transfer::bucket::StoreSession;
+use haul_transfer::manifest::{Manifest, PreviousRuns};
+use haul_transfer::put::{
+    FileJobSettings, FileJobs, PutOptions, UploadEngine, UploadInput, UploadJobSource, UploadTarget,
+};
+
+use super::objects::report;
+use super::run_loop::{RunLoop, block_on};
+use super::uploads::{UploadRun, UploadSettings, connect, dry_run, report_input};
+use crate::args::{ProgressKind, PutArgs, S3Args};
+use crate::exit::{ExitReason, ExitTally};
+use crate::message::{self, JsonOutputs};
+use crate::output;
+use crate::settings::put_settings;
+
+/// Uploads what the arguments name.
+pub(crate) fn run(args: &PutArgs) -> ExitCode {
+    let outputs = JsonOutputs {
+        result: args.messages.json,
+        progress: args.messages.progress == ProgressKind::Json,
+    };
+    upload(args, outputs).unwrap_or_else(|exit| exit).into()
+}
+
+fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
+    let is_abort_of_all = args.abort && args.words.len() == 1;
+    let files = match is_abort_of_all {
+        true => None,
+        false => Some(put_settings(args).map_err(|error| error.report(outputs))?),
+    };
+    if args.messages.json {
+        output::check_stdout().map_err(|error| output::report_write_error(&error))?;
+    }
+    block_on(outputs, async {
+        match files {
+            None => Box::pin(abort_all(args, outputs)).await,
+            Some(files) if args.abort => Box::pin(abort_files(args, files, outputs)).await,
+            Some(files) if args.dry_run => {
+                let jobs = FileJobs::new(files, None);
+                let (counts, mut jobs) = (jobs.counts(), jobs.peekable());
+                let is_empty = jobs.peek().is_none();
+                match counts.unmatched.load(Relaxed) {
+                    count if is_empty && count > 0 => Err(report_unmatched(args, count, outputs)),
+                    _ => {
+                        let source = UploadJobSource::from_iterator(jobs);
+                        dry_run(&args.messages, source, "upload", outputs).await
+                    }
+                }
+            }
+            Some(files) => Box::pin(upload_files(args, files, outputs)).await,
+        }
+    })
+}
+
+fn settings(args: &PutArgs) -> UploadSettings<'_> {
+    UploadSettings {
+        expected_size: args.expected_size.map(|size| size.0),
+        checksum: args.conditions.checksum,
+        login: Some(&args.login),
+        ..UploadSettings::new(&args.s3, &args.connection).with_speed(&args.speed, &args.resume)
+    }
+}
+
+/// A URL needs neither a profile nor credentials.
+fn s3_args(args: &PutArgs, files: &FileJobSettings) -> S3Args {
+    let is_url = matches!(files.target, UploadTarget::Url(_));
+    S3Args {
+        no_sign_request: args.s3.no_sign_request || is_url,
+        ..args.s3.clone()
+    }
+}
+
+/// Runs all uploads.
+async fn upload_files(
+    args: &PutArgs,
+    files: FileJobSettings,
+    outputs: JsonOutputs,
+) -> Result<ExitReason, ExitReason> {
+    let s3 = s3_args(args, &files);
+    let settings = UploadSettings {
+        s3: &s3,
+        ..settings(args)
+    };
+    let mut session = connect(settings, outputs).await?;
+    let (run_loop, events) = RunLoop::start().map_err(|error| error.report(outputs))?;
+    session.stop = run_loop.stop();
+    let (manifest, previous) = open_manifest(args, outputs)?.unzip();
+    let jobs = FileJobs::new(files, previous);
+    let counts = jobs.counts();
+    let run = UploadRun {
+        messages: &args.messages,
+        options: settings.put_options(&session),
+        session,
+        known_count: jobs.known_count(),
+        source: UploadJobSource::from_iterator(jobs),
+        manifest,
+        run_loop,
+        events,
+    };
+    let (mut report, mut renderer) = Box::pin(run.run()).await;
+    report.summary.counts.done_earlier = counts.done_earlier.load(Relaxed);
+    report.partial_files = counts.partial_files.load(Relaxed);
+    let has_found_nothing =
+        report.summary.counts.listed == 0 && report.summary.counts.done_earlier == 0;
+    if has_found_nothing && args.recursive && !report.is_interrupted {
+        match counts.unmatched.load(Relaxed) {
+            0 => renderer.print(&message::warning_text("the folder has no files")),
+            count => return Ok(report_unmatched(args, count, outputs)),
+        }
+    }
+    let hint = "the same command sends what is missing; with --abort it removes what was sent";
+    Ok(report.finish(args.messages.quiet, hint, &mut *renderer))
+}
+
+/// Reports that the filter leaves none of so many files.
+fn report_unmatched(args: &PutArgs, count: u64, outputs: JsonOutputs) -> ExitReason {
+    let folders = args
+        .words
+        .split_last()
+        .map_or(&[][..], |(_, inputs)| inputs);
+    let text = format!(
+        "none of the {count} files in {} is left by --include and --exclude",
+        folders.join(", ")
+    );
+    outputs.report_failure(ExitReason::SomeFailed, &message::sanitize(&text), None)
+}
+
+/// Opens the manifest.
+fn open_manifest(
+    args: &PutArgs,
+    outputs: JsonOutputs,
+) -> Result<Option<(Manifest, PreviousRuns)>, ExitReason> {
+    let Some(path) = &args.manifest else {
+        return Ok(None);
+    };
+    match Manifest::open(path) {
+        Ok((manifest, previous)) => {
+            for warning in previous.warnings() {
+                let text = format!("{}: {warning}", path.display());
+                message::print_line(&message::warning_text(&message::sanitize(&text)));
+            }
+            Ok(Some((manifest, previous)))
+        }
+        Err(error) => {
+            Err(outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None))
+        }
+    }
+}
+
+/// Removes what earlier runs of the same command have sent.
+async fn abort_files(
+    args: &PutArgs,
+    files: FileJobSettings,
+    outputs: JsonOutputs,
+) -> Result<ExitReason, ExitReason> {
+    let s3 = s3_args(args, &files);
+    let settings = UploadSettings {
+        s3: &s3,
+        ..settings(args)
+    };
+    let session = connect(settings, outputs).await?;
+    let engine = silent_engine(args, &session);
+    let mut tally = ExitTally::default();
+    let mut count = 0;
+    for job in FileJobs::new(files, None) {
+        count += 1;
+        let exit = match job {
+            Ok(job) => match (&job.input, job.target.object()) {
+                (UploadInput::File(path), Some(target)) => {
+                    match engine.abort(path, &target, args.dry_run).await {
+                        Ok(was_there) => {
+                            print_aborted(args, &job.input.to_string(), was_there)?;
+                            ExitReason::Done
+                        }
+                        Err(error) => {
+                            let exit = ExitReason::from_class(error.class());
+                            outputs.report_failure(
+                                exit,
+                                &message::chain_text(&error),
+                                message::upload_hint(&error).as_deref(),
+                            )
+                        }
+                    }
+                }
+                // Nothing of it is ever left at the peer.
+                _ => {
+                    print_aborted(args, &job.input.to_string(), false)?;
+                    ExitReason::Done
+                }
+            },
+            Err(error) => report_input(&error, outputs),
+        };
+        tally.add(exit);
+    }
+    Ok(tally.exit(count))
+}
+
+fn print_aborted(args: &PutArgs, name: &str, was_there: bool) -> Result<(), ExitReason> {
+    let text = match (was_there, args.dry_run) {
+        (true, true) => format!("would remove what was sent of {name}"),
+        (true, false) => format!("removed what was sent of {name}"),
+        (false, _) => format!("nothing was sent of {name}"),
+    };
+    match args.messages.quiet && !args.dry_run {
+        true => Ok(()),
+        false => output::write_stdout_lines([message::sanitize(&text)])
+            .map_err(|error| output::report_write_error(&error)),
+    }
+}
+
+/// An engine whose events nobody reads.
+fn silent_engine(args: &PutArgs, session: &StoreSession) -> UploadEngine {
+    let (events, _) = tokio::sync::mpsc::channel(1);
+    let options = PutOptions {
+        is_batch: true,
+        ..settings(args).put_options(session)
+    };
+    UploadEngine::new(session.client.clone(), options, events)
+}
+
+/// Removes all unfinished uploads below a prefix.
+async fn abort_all(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
+    let address: Result<S3Address, _> = args.words.concat().parse();
+    let address = address.map_err(|error: haul_s3::S3AddressError| {
+        outputs.report_failure(ExitReason::Usage, &error.to_string(), None)
+    })?;
+    let session = connect(settings(args), outputs).await?;
+    let uploads = session.request(|| session.client.list_multipart_uploads(&address));
+    let uploads = uploads.await.map_err(|error| report(&error, outputs))?;
+    let engine = silent_engine(args, &session);
+    for upload in uploads {
+        let upload = MultipartUpload {
+            address: address.with_key(upload.key),
+            upload_id: upload.upload_id,
+        };
+        if !args.dry_run {
+            engine.abort_upload(&upload).await.map_err(|error| {
+                outputs.report_failure(
+                    ExitReason::Network,
+                    &message::chain_text(&error),
+                    message::upload_hint(&error).as_deref(),
+                )
+            })?;
+        }
+        print_aborted(args, &upload.address.to_string(), true)?;
+    }
+    Ok(ExitReason::Done)
+}
