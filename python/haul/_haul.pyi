@@ -110,10 +110,11 @@ class Upload:
 
 @final
 class Row:
-    """What came of a row of a batch."""
+    """The result of a row of a batch."""
 
     def __new__(
         cls,
+        *,
         index: int | None,
         url: str,
         path: str | None,

@@ -232,14 +232,11 @@ impl BatchArguments {
                     wrapping: StorageWrapping::default(),
                 })
             }
-            (None, Some(directory)) => {
-                create_directory(directory)?;
-                BatchDestination::Files
-            }
+            (None, Some(_)) => BatchDestination::Files,
             (None, None) => BatchDestination::Memory(bodies.clone().receiver()),
         };
         let opened = BatchOutputs::open(self.manifest.as_deref(), destination);
-        opened.map_err(|error| {
+        let opened = opened.map_err(|error| {
             let argument = match error {
                 BatchOutputError::Manifest(_) => "manifest: ",
                 BatchOutputError::Archive(_) => "tar: ",
@@ -247,7 +244,12 @@ impl BatchArguments {
             };
             let text = format!("{argument}{}", chain_text(&error));
             HaulError::of_class(ErrorClass::LocalIo, text)
-        })
+        })?;
+        // A manifest that cannot be written leaves no directory behind.
+        if let Some(directory) = &self.directory {
+            create_directory(directory)?;
+        }
+        Ok(opened)
     }
 }
 

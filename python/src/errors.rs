@@ -5,6 +5,7 @@ use std::fmt;
 
 use haul_net::redacted_url;
 use haul_plan::is_busy_status;
+use haul_transfer::batch::error_chain;
 use haul_transfer::bucket::{BucketError, DeletionFailure};
 use haul_transfer::put::PutError;
 use haul_transfer::{ErrorClass, GetError, InputError};
@@ -213,15 +214,5 @@ pub(crate) fn bug(text: &str) -> PyErr {
 
 /// An error and its sources in one line.
 pub(crate) fn chain_text(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let inner = source.to_string();
-        if !text.contains(&inner) {
-            text.push_str(": ");
-            text.push_str(&inner);
-        }
-        next = source.source();
-    }
-    text.replace(char::is_control, "\u{fffd}")
+    error_chain(error).replace(char::is_control, "\u{fffd}")
 }

@@ -36,7 +36,7 @@ impl Eq for BodySender {}
 ///
 /// The channel ends with the job, when no clone of the sender is left. Its end does not say that the body is whole or right: the job's
 /// outcome does. A receiver that is closed or dropped ends the job at its next chunk with
-/// [`GetError::OutputStream`](crate::GetError::OutputStream) (broken pipe); the job's stop ends it at once.
+/// [`LocalError::Output`](crate::LocalError::Output) (broken pipe); the job's stop ends it at once.
 ///
 /// Where bodies are decoded ([`GetOptions::decode_content`](crate::GetOptions::decode_content)), the reader must be another task or thread
 /// than the one that runs the job: a decoder blocks its thread until the reader takes what it made.

@@ -13,10 +13,10 @@ mod server_hints;
 mod usage;
 
 use std::error::Error;
-use std::fmt::Write as _;
 use std::io::Write as _;
 
 use haul_transfer::TransferWarning;
+use haul_transfer::batch::error_chain;
 
 pub(crate) use background::{finish_printing, print_in_background};
 pub(crate) use json_outputs::JsonOutputs;
@@ -26,17 +26,7 @@ pub(crate) use usage::report_usage_error;
 
 /// An error and its causes in one line. A cause that the line already contains is left out.
 pub(crate) fn chain_text(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let cause_text = error.to_string();
-        if !text.contains(&cause_text) {
-            // Writing into a String cannot fail.
-            let _ = write!(text, ": {cause_text}");
-        }
-        cause = error.source();
-    }
-    sanitize(&text)
+    sanitize(&error_chain(error))
 }
 
 /// Replaces control characters and marks of direction: texts of peers and file names may contain escape sequences, which must not reach a

@@ -62,7 +62,6 @@ impl ServerTls {
     ///
     /// # Errors
     /// When a file is missing, cannot be used or does not belong to its key.
-    /// [`CertificateError::hint`] says what to do.
     pub fn from_files(pairs: Vec<CertificatePair>) -> Result<Self, CertificateError> {
         let provider = Arc::new(crypto_provider());
         let certificates = Arc::new(CertificateStore::from_files(pairs, Arc::clone(&provider))?);

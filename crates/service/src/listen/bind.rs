@@ -14,7 +14,7 @@ use super::{tcp, unix};
 /// Listens on all that an address means, or on nothing. It looks up names, so it may block.
 ///
 /// # Errors
-/// See [`ListenError`], whose [`hint`](ListenError::hint) says what to do.
+/// See [`ListenError`].
 pub fn bind(
     address: &ListenAddress,
     options: &BindOptions,

@@ -43,7 +43,7 @@ pub use options::{
     BatchHalt, BatchHaltKind, BatchOptions, BatchSnapshot, BatchSummary, CommitGroupOptions,
     FailureGroup, SlowJob,
 };
-pub(crate) use outcome::error_chain;
+pub use outcome::error_chain;
 pub use output::{BatchArchive, BatchOutput, FetchedBody, MemoryOutput};
 pub use outputs::{BatchDestination, BatchOutputError, BatchOutputs, StagingDirectory};
 pub use reader::ListEntries;

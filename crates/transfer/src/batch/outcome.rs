@@ -381,7 +381,8 @@ fn io_error_kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
 }
 
 /// An error and its sources in one line.
-pub(crate) fn error_chain(error: &dyn Error) -> String {
+#[must_use]
+pub fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(source) = next {

@@ -329,7 +329,17 @@ impl GetError {
             Self::AllSourcesFailed { last, .. } => return last.remedies(),
             Self::Interrupted { resumable } => (Vec::new(), *resumable),
         };
-        remedies.extend(is_resumable.then_some(Remedy::Resume));
+        let may_resume = match self {
+            // The bytes on disk may be another process's, or are not what is wrong.
+            Self::Local { error, .. } => {
+                matches!(error, LocalError::Io { .. } | LocalError::NoSpace { .. })
+            }
+            Self::Verification { error, .. } => {
+                matches!(error, VerificationError::ErrorPage { .. })
+            }
+            _ => true,
+        };
+        remedies.extend((is_resumable && may_resume).then_some(Remedy::Resume));
         remedies
     }
 
@@ -431,6 +441,22 @@ mod tests {
     use haul_plan::DigestAlgorithm;
 
     use super::*;
+
+    #[test]
+    fn only_errors_after_which_the_download_goes_on_say_that_it_resumes() {
+        let says = |error: GetError| {
+            let remedies = error.with_resumable(true).remedies();
+            remedies.contains(&Remedy::Resume)
+        };
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        assert!(says(GetError::io("write to", "f".into(), full())));
+        assert!(says(GetError::INTERRUPTED));
+        assert!(!says(GetError::local("f", LocalError::Locked)));
+        assert!(!says(GetError::local("f", LocalError::AlreadyExists)));
+        let url = Url::parse("http://h.test/f").unwrap();
+        let changed = VerificationError::ResourceChanged;
+        assert!(!says(GetError::verification(url, changed)));
+    }
 
     #[test]
     fn each_cause_is_in_the_message_once_and_digests_are_shortened() {

@@ -151,10 +151,7 @@ impl VerificationError {
             Self::FolderListing => {
                 let mut list = url.clone();
                 list.set_query(Some("format=jsonl"));
-                return vec![
-                    Remedy::DownloadFolder(redacted_url(&list)),
-                    Remedy::WriteToFile,
-                ];
+                return vec![Remedy::DownloadFolder(redacted_url(&list))];
             }
             Self::UnexpectedContent { .. } => "it may be an error page: open the URL in a browser",
             Self::ForbiddenByRobotsTag { .. } => return vec![Remedy::IgnoreRobotsTag],

@@ -51,7 +51,7 @@ pub(super) struct PublishedFile {
 /// first, so that a later run need not fetch them again.
 ///
 /// # Errors
-/// [`GetError::AlreadyExists`] when the name was taken meanwhile, [`GetError::LocalIo`], [`GetError::Interrupted`]; the errors of
+/// [`LocalError::AlreadyExists`] when the name was taken meanwhile, [`LocalError::Io`], [`GetError::Interrupted`]; the errors of
 /// [`FileExpectations::check_length`].
 pub(super) async fn complete(
     context: &JobContext<'_>,
@@ -159,8 +159,8 @@ async fn compute_digests(
 /// not survive a power cut, if that is so: the file itself is whole and in its place.
 ///
 /// # Errors
-/// [`GetError::AlreadyExists`] when the name was taken meanwhile and `replace` is false. The journal's claims then stay, so that the same
-/// command with `--overwrite` need not fetch the file again. Else [`GetError::LocalIo`].
+/// [`LocalError::AlreadyExists`] when the name was taken meanwhile and `replace` is false. The journal's claims then stay, so that the same
+/// command with `--overwrite` need not fetch the file again. Else [`LocalError::Io`].
 fn publish(
     partial: &mut PartialDownload,
     version: &ResourceVersion,

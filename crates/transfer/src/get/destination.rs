@@ -45,7 +45,7 @@ impl ResolvedOutput {
     /// Resolves an output as far as is possible without a response. `stop` ends waits for the reader of a channel.
     ///
     /// # Errors
-    /// [`GetError::IsDirectory`], [`GetError::ReservedName`], [`GetError::LocalIo`] for a FIFO or device that cannot be opened.
+    /// [`LocalError::IsDirectory`], [`LocalError::ReservedName`], [`LocalError::Io`] for a FIFO or device that cannot be opened.
     pub(super) fn resolve(
         output: &JobOutput,
         existing: ExistingFilePolicy,
@@ -140,7 +140,7 @@ fn is_reserved_name(path: &Path) -> bool {
 /// Looks at the file under the final name: its validators, where `--update` needs them.
 ///
 /// # Errors
-/// [`GetError::AlreadyExists`] when it must be kept; [`GetError::IsDirectory`]; [`GetError::NameTooLong`].
+/// [`LocalError::AlreadyExists`] when it must be kept; [`LocalError::IsDirectory`]; [`LocalError::NameTooLong`].
 pub(super) fn check_existing(
     paths: &DownloadPaths,
     existing: ExistingFilePolicy,

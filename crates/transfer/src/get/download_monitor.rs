@@ -111,7 +111,7 @@ impl DownloadMonitor {
     /// Runs a download. When it exceeds a limit, `own_stop` is cancelled, which ends it soon; so does its parent `stop`, the caller's.
     ///
     /// # Errors
-    /// That of the download, or [`GetError::LimitExceeded`] of this URL.
+    /// That of the download, or [`NetworkError::LimitExceeded`] of this URL.
     pub(super) async fn run<T>(
         self,
         download: impl Future<Output = Result<T, GetError>>,

@@ -113,7 +113,7 @@ impl<'a> FileExpectations<'a> {
     /// Checks the type and the size of a first response, as far as its head says.
     ///
     /// # Errors
-    /// [`GetError::UnexpectedContent`], [`GetError::WrongFile`].
+    /// [`VerificationError::UnexpectedContent`], [`VerificationError::WrongFile`].
     pub(super) fn check_head(&self, first: &FirstResponse, url: &Url) -> Result<(), GetError> {
         let length = match &first.content {
             ResponseContent::Part { total, .. } => Some(*total),
@@ -131,7 +131,7 @@ impl<'a> FileExpectations<'a> {
     /// Refuses the page of a folder, unless the user chose a name for the file.
     ///
     /// # Errors
-    /// [`GetError::FolderListing`].
+    /// [`VerificationError::FolderListing`].
     pub(super) fn check_not_folder(&self, response: &FetchResponse) -> Result<(), GetError> {
         let is_named = !matches!(self.job.output, JobOutput::Directory(_));
         if is_named || !haul_plan::is_folder_listing(&response.headers) {
@@ -146,7 +146,7 @@ impl<'a> FileExpectations<'a> {
     /// Checks the size of a whole file.
     ///
     /// # Errors
-    /// [`GetError::UnexpectedContent`], [`GetError::WrongFile`].
+    /// [`VerificationError::UnexpectedContent`], [`VerificationError::WrongFile`].
     pub(super) fn check_length(&self, url: &Url, length: u64) -> Result<(), GetError> {
         let checked = self.options.expected_content.check_length(length);
         checked.map_err(|source| unexpected(url, None, source))?;
@@ -156,7 +156,7 @@ impl<'a> FileExpectations<'a> {
     /// Checks that the size of the file that a source has is the expected one.
     ///
     /// # Errors
-    /// [`GetError::WrongFile`].
+    /// [`VerificationError::WrongFile`].
     pub(super) fn check_size(&self, url: &Url, length: u64) -> Result<(), GetError> {
         let reason = match (self.job.expected_size, self.piece_digests()) {
             (Some(size), _) if size != length => {
@@ -176,7 +176,7 @@ impl<'a> FileExpectations<'a> {
     /// Checks the size that the job's list gives, for bytes that were handed on already.
     ///
     /// # Errors
-    /// [`GetError::WrongFile`].
+    /// [`VerificationError::WrongFile`].
     pub(super) fn check_listed_size(&self, url: &Url, length: u64) -> Result<(), GetError> {
         match self.job.expected_size {
             Some(_) => self.check_size(url, length),

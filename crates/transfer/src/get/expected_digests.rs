@@ -93,7 +93,7 @@ impl ExpectedDigests {
     /// Compares computed digests.
     ///
     /// # Errors
-    /// [`GetError::Checksum`] for the first that differs; it does not say yet where the bytes went.
+    /// [`VerificationError::Checksum`] for the first that differs; it does not say yet where the bytes went.
     pub(crate) fn verify(&self, url: &Url, computed: &[ComputedDigest]) -> Result<(), GetError> {
         let user = self.user.iter().filter_map(|checksum| {
             let digest = checksum.digest.as_ref()?;

@@ -25,8 +25,8 @@ use crate::options::{DownloadOutcome, ExistingFilePolicy};
 /// looked.
 ///
 /// # Errors
-/// [`GetError::AlreadyExists`] when the file is of this URL and the origin has another version, or does not say;
-/// [`GetError::LocalIo`], [`GetError::Interrupted`].
+/// [`LocalError::AlreadyExists`] when the file is of this URL and the origin has another version, or does not say;
+/// [`LocalError::Io`], [`GetError::Interrupted`].
 pub(super) async fn finish_existing(
     context: &JobContext<'_>,
     sources: &DownloadSources,

@@ -11,10 +11,11 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::context::EngineState;
+use super::partial_download::PartialDownload;
 use super::run::{DownloadStart, download};
 use super::snapshot::DownloadSnapshot;
 use super::steering::{JobSteering, SteeringStep};
-use crate::disk::{DownloadPaths, blocking, remove_if_exists};
+use crate::disk::DownloadPaths;
 use crate::error::GetError;
 use crate::options::{DownloadJob, DownloadOutcome};
 
@@ -112,7 +113,7 @@ pub(super) async fn run_steered(
             SteeringStep::Again => {}
             SteeringStep::Wait => wait_for_resume(steering, &stop).await,
             SteeringStep::Remove => {
-                remove_partial(steering)?;
+                remove_partial(engine, &job, steering)?;
                 return Err(error.with_resumable(false));
             }
         }
@@ -128,15 +129,17 @@ async fn wait_for_resume(steering: &JobSteering, stop: &CancellationToken) {
     }
 }
 
-/// Removes the partial file and its journal, if the job came so far.
-fn remove_partial(steering: &JobSteering) -> Result<(), GetError> {
+/// Removes the partial file and its journal, if the job came so far. Under the lock of the file: while the job was paused, another process
+/// may have begun to download to the same name.
+fn remove_partial(
+    engine: &EngineState,
+    job: &DownloadJob,
+    steering: &JobSteering,
+) -> Result<(), GetError> {
     let Some(path) = steering.path() else {
         return Ok(());
     };
-    let paths = DownloadPaths::new(path);
-    blocking(|| {
-        remove_if_exists(&paths.journal())?;
-        remove_if_exists(&paths.partial())
-    })
-    .map_err(|error| GetError::io("remove", paths.partial(), error))
+    let (paths, options) = (DownloadPaths::new(path), engine.options());
+    // What is empty goes when it is dropped.
+    PartialDownload::open(paths, &job.url, options, options.existing_file)?.clear()
 }

@@ -56,7 +56,7 @@ pub(super) struct PartialClaim {
 /// Opens the partial file as far as its name is known, and looks at the file under the final name, whose validators are for `--update`.
 ///
 /// # Errors
-/// See [`PartialDownload::open`] and [`check_existing`]; [`GetError::DuplicateName`]; [`GetError::Interrupted`].
+/// See [`PartialDownload::open`] and [`check_existing`]; [`LocalError::DuplicateName`](crate::LocalError::DuplicateName); [`GetError::Interrupted`].
 pub(super) async fn prepare(
     context: &JobContext<'_>,
     destination: &DownloadDestination,

@@ -113,8 +113,8 @@ impl PartialDownload {
     /// Opens and locks the partial file. Bytes of an earlier run are not used before [`PartialDownload::verify`] has read them.
     ///
     /// # Errors
-    /// [`GetError::Locked`] when another process holds it; [`GetError::PathOccupied`] when something is there that haul did not leave;
-    /// [`GetError::LocalIo`].
+    /// [`LocalError::Locked`] when another process holds it; [`LocalError::Occupied`] when something is there that haul did not leave;
+    /// [`LocalError::Io`].
     pub(super) fn open(
         paths: DownloadPaths,
         url: &Url,
@@ -185,7 +185,7 @@ impl PartialDownload {
     /// Reads the bytes of an earlier run back, which may take minutes, and keeps them if they can be trusted.
     ///
     /// # Errors
-    /// [`GetError::Interrupted`] soon after `stop`, with everything left as it was; [`GetError::LocalIo`].
+    /// [`GetError::Interrupted`] soon after `stop`, with everything left as it was; [`LocalError::Io`].
     pub(super) async fn verify(&mut self, stop: &CancellationToken) -> Result<(), GetError> {
         let Some(saved) = self.unverified.take() else {
             return Ok(());
@@ -266,7 +266,7 @@ impl PartialDownload {
     /// of it will be resumed.
     ///
     /// # Errors
-    /// [`GetError::LocalIo`].
+    /// [`LocalError::Io`].
     pub(super) fn open_journal(
         &mut self,
         header: Option<&JournalHeader>,
@@ -293,7 +293,7 @@ impl PartialDownload {
     /// journal.
     ///
     /// # Errors
-    /// [`GetError::LocalIo`].
+    /// [`LocalError::Io`].
     pub(super) fn clear(&mut self) -> Result<(), GetError> {
         self.resumed = None;
         self.unverified = None;

@@ -20,7 +20,7 @@ impl ReservedNames {
     /// Takes a name for a job, which may ask for it again.
     ///
     /// # Errors
-    /// [`GetError::DuplicateName`] when another job has it.
+    /// [`LocalError::DuplicateName`] when another job has it.
     pub(super) fn claim(&self, path: &Path, job: u64, url: &Url) -> Result<(), GetError> {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let holder = *names.entry(path.to_owned()).or_insert(job);

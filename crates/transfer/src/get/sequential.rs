@@ -102,7 +102,7 @@ pub(super) async fn download(
 /// A pipe that decodes the body's coding if the user requested that.
 ///
 /// # Errors
-/// [`GetError::Decode`] for an unknown coding.
+/// [`VerificationError::Decode`] for an unknown coding.
 pub(super) fn open_pipe(
     context: &JobContext<'_>,
     sources: &DownloadSources,
@@ -218,7 +218,7 @@ impl SequentialDownload {
     /// Reads responses until the file is complete.
     ///
     /// # Errors
-    /// [`GetError::BrokenStream`] when the output would have to go back and cannot; else the error that ends the strategy.
+    /// [`NetworkError::BrokenStream`] when the output would have to go back and cannot; else the error that ends the strategy.
     pub(super) async fn run(
         &mut self,
         context: &JobContext<'_>,

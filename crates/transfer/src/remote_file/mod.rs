@@ -68,7 +68,7 @@ impl RemoteFile {
     /// `stop` is cancelled.
     ///
     /// # Errors
-    /// [`GetError::NoRandomAccess`]; else those of a download that has no file yet.
+    /// [`NetworkError::NoRandomAccess`](crate::NetworkError::NoRandomAccess); else those of a download that has no file yet.
     pub async fn open(
         client: Client,
         url: Url,
@@ -124,7 +124,7 @@ impl RemoteFile {
     /// Reads `length` bytes from `offset` on; fewer only where the file ends. Cancel safe: dropped, it keeps what has come.
     ///
     /// # Errors
-    /// [`GetError::VersionChanged`] when the origin has another version now; [`GetError::Interrupted`]; else the last error of a request
+    /// [`VerificationError::VersionChanged`](crate::VerificationError::VersionChanged) when the origin has another version now; [`GetError::Interrupted`]; else the last error of a request
     /// that failed for good, or too often. A later read may work.
     pub async fn read_at(&mut self, offset: u64, length: usize) -> Result<Bytes, GetError> {
         let end = offset.saturating_add(length as u64).min(self.size);

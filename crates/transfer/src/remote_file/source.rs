@@ -81,7 +81,7 @@ impl RemoteFileSource {
     /// Requests a range until a usable response comes, which may be one with all of the file.
     ///
     /// # Errors
-    /// The error of the last request; [`GetError::VersionChanged`]; [`GetError::Interrupted`].
+    /// The error of the last request; [`VerificationError::VersionChanged`]; [`GetError::Interrupted`].
     pub(super) async fn request(
         &mut self,
         range: Range<u64>,
@@ -155,7 +155,7 @@ impl RemoteFileSource {
     /// brought, where they are kept.
     ///
     /// # Errors
-    /// The failure's own error, when the policy gives up; [`GetError::VersionChanged`]; [`GetError::Interrupted`].
+    /// The failure's own error, when the policy gives up; [`VerificationError::VersionChanged`]; [`GetError::Interrupted`].
     pub(super) async fn recover(
         &mut self,
         failed: AttemptError,

@@ -20,7 +20,7 @@ pub(super) struct WholeResponse {
 /// Reads a file into memory, all of it from one response.
 ///
 /// # Errors
-/// [`GetError::NoRandomAccess`] for one that is too large; else the error of the last request.
+/// [`NetworkError::NoRandomAccess`] for one that is too large; else the error of the last request.
 pub(super) async fn read_whole(
     source: &mut RemoteFileSource,
     first: WholeResponse,

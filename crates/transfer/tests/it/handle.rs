@@ -7,7 +7,7 @@ use haul_net::Client;
 use haul_plan::ConnectionCountLimit;
 use haul_transfer::{
     ConnectionCount, DownloadHandle, DownloadJob, DownloadOutcome, DownloadSnapshot, GetError,
-    JobOutput, TransferEngine, VerificationError,
+    JobOutput, LocalError, TransferEngine, VerificationError,
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -177,6 +177,41 @@ async fn a_paused_stream_ends_and_sends_nothing_again() {
     let error = job.end().await.unwrap_err();
     assert!(matches!(error, GetError::Interrupted { .. }), "{error:?}");
     assert_eq!(origin.requests().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_job_that_is_removed_leaves_the_files_of_another_job() {
+    let case = case();
+    let stall = faults::stall_after(BYTES);
+    let resource = OriginResource::new(content()).rule(RequestMatcher::first(8), stall);
+    let origin = serve(&[("/f.bin", resource)]).await;
+    let url = origin.url("/f.bin");
+    let mut paused = SteeredJob::start(&case, &url, |_| {});
+    paused.wait_until(is_silent).await;
+    paused.handle.pause();
+    paused
+        .wait_until(|snapshot| snapshot.requests.is_empty())
+        .await;
+    let mut other = SteeredJob::start(&case, &url, |_| {});
+    other
+        .wait_until(|snapshot| snapshot.requests.len() == 4)
+        .await;
+    paused.handle.remove();
+    let error = paused.end().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            GetError::Local {
+                error: LocalError::Locked,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert_eq!(case.listing().len(), 2);
+    other.handle.remove();
+    assert!(other.end().await.is_err());
+    assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -51,7 +51,10 @@ fn files_folders_and_streams_go_to_our_server() {
 #[test]
 fn refusals_say_why_and_what_to_do() {
     for (flags, words) in [
-        (&["--auth", "ann:secret:rw"][..], "log in with -u"),
+        (
+            &["--auth", "ann:secret:rw"][..],
+            "give credentials with -u USER",
+        ),
         (&["--max-body", "1M"], "413"),
     ] {
         let serve = ServedFolder::start(flags);
@@ -64,7 +67,7 @@ fn refusals_say_why_and_what_to_do() {
     let serve = ServedFolder::start_read_only(&[]);
     let (succeeded, output) = serve.try_run(HAUL, &["put", "large", &serve.url("new")]);
     assert!(
-        !succeeded && output.stderr.contains("haul serve does with -w"),
+        !succeeded && output.stderr.contains("haul serve accepts files with -w"),
         "{output:?}"
     );
 }
