@@ -121,12 +121,14 @@ pub(super) async fn run_steered(
 }
 
 async fn wait_for_resume(steering: &JobSteering, stop: &CancellationToken) {
-    while steering.next_step() == SteeringStep::Wait {
+    steering.note_waiting(true);
+    while steering.next_step() == SteeringStep::Wait && !stop.is_cancelled() {
         tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => {}
             () = steering.changed.notified() => {}
         }
     }
+    steering.note_waiting(false);
 }
 
 /// Removes the partial file and its journal, if the job came so far. Under the lock of the file: while the job was paused, another process

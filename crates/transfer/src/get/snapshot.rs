@@ -19,7 +19,8 @@ pub struct DownloadSnapshot {
     pub length: Option<u64>,
     /// The bytes that are on disk.
     pub on_disk: RangeSet,
-    /// Whether the download waits for [`DownloadHandle::resume`](crate::DownloadHandle::resume).
+    /// Whether the download waits for [`DownloadHandle::resume`](crate::DownloadHandle::resume): it has no requests, and its files are
+    /// closed.
     pub is_paused: bool,
     /// The download's own limit in bytes a second.
     pub limit: Option<u64>,

@@ -41,6 +41,8 @@ struct JobView {
     path: Option<PathBuf>,
     length: Option<u64>,
     is_stream: bool,
+    /// The attempt has ended, its files are closed, and the job waits for [`JobSteering::changed`].
+    is_waiting: bool,
     on_disk: RangeSet,
     control: Option<ConnectionReport>,
     segments: Option<Weak<dyn SnapshotSource>>,
@@ -114,7 +116,7 @@ impl JobSteering {
             path: view.path.clone(),
             length: view.length,
             on_disk: view.on_disk.clone(),
-            is_paused: commands.is_paused,
+            is_paused: view.is_waiting,
             limit: self.limit.bytes_per_second(),
             control: view.control,
             requests: Vec::new(),
@@ -141,6 +143,11 @@ impl JobSteering {
     /// The bytes go into a pipe or a device.
     pub(super) fn note_stream(&self) {
         self.view().is_stream = true;
+    }
+
+    /// The job waits for a command, or goes on.
+    pub(super) fn note_waiting(&self, is_waiting: bool) {
+        self.view().is_waiting = is_waiting;
     }
 
     /// The name and the length of the file are known.

@@ -130,10 +130,8 @@ async fn a_snapshot_shows_every_request_and_a_pause_ends_them_until_the_job_is_r
     );
 
     job.handle.pause();
-    let paused = job
-        .wait_until(|snapshot| snapshot.requests.is_empty())
-        .await;
-    assert!(paused.is_paused && is_silent(&paused));
+    let paused = job.wait_until(|snapshot| snapshot.is_paused).await;
+    assert!(paused.requests.is_empty() && is_silent(&paused));
     let requests = origin.requests().len();
     origin.replace("/f.bin", OriginResource::new(content()));
     assert_eq!(origin.requests().len(), requests);
@@ -153,8 +151,7 @@ async fn a_removed_job_leaves_nothing_whether_it_runs_or_is_paused() {
         assert_eq!(case.listing().len(), 2);
         if pauses {
             job.handle.pause();
-            job.wait_until(|snapshot| snapshot.requests.is_empty())
-                .await;
+            job.wait_until(|snapshot| snapshot.is_paused).await;
         }
         job.handle.remove();
         let error = job.end().await.unwrap_err();
@@ -189,9 +186,7 @@ async fn a_paused_job_that_is_removed_leaves_the_files_of_another_job() {
     let mut paused = SteeredJob::start(&case, &url, |_| {});
     paused.wait_until(is_silent).await;
     paused.handle.pause();
-    paused
-        .wait_until(|snapshot| snapshot.requests.is_empty())
-        .await;
+    paused.wait_until(|snapshot| snapshot.is_paused).await;
     let mut other = SteeredJob::start(&case, &url, |_| {});
     other
         .wait_until(|snapshot| snapshot.requests.len() == 4)
