@@ -46,9 +46,10 @@ pub(crate) fn request_head(data: &[u8]) {
         };
         let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
         let length = || str::from_utf8(lengths.first()?).ok()?.parse().ok();
-        let framing = match codings.is_empty() {
-            true => RequestBodyFraming::Length(length().unwrap_or(0)),
-            false => RequestBodyFraming::Chunked,
+        let framing = if codings.is_empty() {
+            RequestBodyFraming::Length(length().unwrap_or(0))
+        } else {
+            RequestBodyFraming::Chunked
         };
         let verdict = whole.check_head(framing);
         assert_eq!(in_pieces.check_head(framing), verdict);
@@ -109,9 +110,10 @@ pub(crate) fn object_key(data: &[u8]) {
             assert!(!segment.contains(&0));
         }
         assert_ne!(key.segments().next(), Some(&b".haul"[..]));
-        let escaped = match is_folder && !key.is_root() {
-            true => format!("{}/", key.escaped()),
-            false => key.escaped(),
+        let escaped = if is_folder && !key.is_root() {
+            format!("{}/", key.escaped())
+        } else {
+            key.escaped()
         };
         assert_eq!(
             ObjectKey::parse(&escaped),

@@ -176,12 +176,13 @@ fn check(name: &str, target: FuzzTarget, input: &[u8]) -> Result<(), String> {
     let started = tokio::time::Instant::now();
     let is_panic = catch_unwind(|| target(input)).is_err();
     let taken = started.elapsed();
-    match is_panic || taken > MAX_TIME {
-        true => Err(format!(
+    if is_panic || taken > MAX_TIME {
+        Err(format!(
             "{name} fails, or takes long ({taken:?}): b\"{}\"",
             input.escape_ascii()
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

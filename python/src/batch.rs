@@ -119,9 +119,10 @@ impl Engine {
         };
         // A manifest of earlier runs and the archive are read for as long as they are large.
         let outputs = py.detach(|| arguments.open_outputs(&bodies))?;
-        let queue = match arguments.hands_bodies_over() {
-            true => BODY_QUEUE,
-            false => RESULT_QUEUE,
+        let queue = if arguments.hands_bodies_over() {
+            BODY_QUEUE
+        } else {
+            RESULT_QUEUE
         };
         let (sender, events) = mpsc::channel(queue);
         let batch = Batch {
@@ -174,9 +175,10 @@ impl BatchArguments {
                 exact_length: None,
                 listed: None,
             },
-            robots_tag: match self.respect_robots_tag {
-                true => RobotsTagPolicy::Respect,
-                false => RobotsTagPolicy::Ignore,
+            robots_tag: if self.respect_robots_tag {
+                RobotsTagPolicy::Respect
+            } else {
+                RobotsTagPolicy::Ignore
             },
             ..options
         })
@@ -209,13 +211,14 @@ impl BatchArguments {
             },
             report_every_row: true,
             repeats_have_results: true,
-            commit_group: match self.hands_bodies_over() {
-                true => CommitGroupOptions {
+            commit_group: if self.hands_bodies_over() {
+                CommitGroupOptions {
                     max_files: BODY_QUEUE,
                     max_bytes: BODY_GROUP_BYTES,
                     ..group
-                },
-                false => group,
+                }
+            } else {
+                group
             },
             ..BatchOptions::default()
         })
@@ -367,10 +370,11 @@ impl BatchHandle {
         };
         while let Some(event) = next {
             rows.extend(self.on_event(event));
-            next = match rows.len() < max_rows {
+            next = if rows.len() < max_rows {
                 // That it has ended is found the next time.
-                true => events.try_recv().ok(),
-                false => None,
+                events.try_recv().ok()
+            } else {
+                None
             };
         }
         Ok(Some(rows))

@@ -279,9 +279,10 @@ impl PythonEngine {
     pub(crate) fn get_options(&self, connections: Option<u16>, overwrite: bool) -> GetOptions {
         GetOptions {
             connections: self.settings.connections(connections),
-            existing_file: match overwrite {
-                true => ExistingFilePolicy::Overwrite,
-                false => ExistingFilePolicy::Keep,
+            existing_file: if overwrite {
+                ExistingFilePolicy::Overwrite
+            } else {
+                ExistingFilePolicy::Keep
             },
             retry: self.retry.clone(),
             limits: self.limits,

@@ -69,9 +69,10 @@ impl ObjectArguments {
         if self.recursive || is_pattern || !address.is_prefix() {
             return Ok(());
         }
-        let what = match address.key.is_empty() {
-            true => "bucket",
-            false => "folder",
+        let what = if address.key.is_empty() {
+            "bucket"
+        } else {
+            "folder"
         };
         let error = HaulError::usage(format!("{address} is a {what}"));
         Err(error.with_hint("recursive=True means everything below it"))

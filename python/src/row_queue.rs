@@ -77,9 +77,10 @@ impl RowQueue {
         }
         state.rows.push_back(row);
         self.wake(&mut state);
-        match state.rows.len() < MAX_ROWS {
-            true => AfterPush::Continue,
-            false => AfterPush::Wait,
+        if state.rows.len() < MAX_ROWS {
+            AfterPush::Continue
+        } else {
+            AfterPush::Wait
         }
     }
 

@@ -160,12 +160,15 @@ impl RowPuller {
             };
             self.count += 1;
             let row = entry(&item?, self.count, &mut self.urls)?;
-            let row = row.map_err(|bad| match self.has_numbers {
-                true => BadLine {
-                    list_name: LIST_NAME.into(),
-                    ..bad
-                },
-                false => bad,
+            let row = row.map_err(|bad| {
+                if self.has_numbers {
+                    BadLine {
+                        list_name: LIST_NAME.into(),
+                        ..bad
+                    }
+                } else {
+                    bad
+                }
             });
             match self.queue.0.push(row) {
                 AfterPush::Continue => {}

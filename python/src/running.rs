@@ -62,9 +62,10 @@ impl<T: Send + 'static> TaskContext<T> {
 
     /// The end of work that does not say itself that it was stopped.
     pub(crate) fn check_stop(&self) -> Result<(), HaulError> {
-        match self.stop.is_cancelled() {
-            true => Err(HaulError::of_class(ErrorClass::Interrupted, "interrupted")),
-            false => Ok(()),
+        if self.stop.is_cancelled() {
+            Err(HaulError::of_class(ErrorClass::Interrupted, "interrupted"))
+        } else {
+            Ok(())
         }
     }
 }

@@ -332,9 +332,10 @@ impl AuthArgument {
                 let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
                 let is_set = url.set_username(&encoded(user)).is_ok()
                     && url.set_password(Some(&encoded(password))).is_ok();
-                match is_set {
-                    true => Ok(()),
-                    false => Err(HaulError::usage("auth: this URL cannot have a login")),
+                if is_set {
+                    Ok(())
+                } else {
+                    Err(HaulError::usage("auth: this URL cannot have a login"))
                 }
             }
             Self::Token(token) => {

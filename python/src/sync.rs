@@ -109,9 +109,10 @@ impl SyncArguments {
         }
         Ok(SyncSettings {
             options: SyncOptions {
-                comparison: match self.checksum {
-                    true => SyncComparison::Content,
-                    false => SyncComparison::SizeAndTime,
+                comparison: if self.checksum {
+                    SyncComparison::Content
+                } else {
+                    SyncComparison::SizeAndTime
                 },
                 max_deletes: self.delete.then_some(self.max_delete.unwrap_or(u64::MAX)),
                 existing_only: self.existing,
@@ -131,9 +132,10 @@ impl SyncArguments {
 
 /// A path, or what begins as an address and then must be one.
 fn sync_place(name: &str, text: &str) -> Result<SyncPlace, HaulError> {
-    match text.contains("://") {
-        false => Ok(SyncPlace::Folder(text.into())),
-        true => Ok(SyncPlace::Bucket(object_address(name, text)?.into_folder())),
+    if text.contains("://") {
+        Ok(SyncPlace::Bucket(object_address(name, text)?.into_folder()))
+    } else {
+        Ok(SyncPlace::Folder(text.into()))
     }
 }
 

@@ -270,10 +270,7 @@ async fn measure_once(
     let end = tokio::select! {
         biased;
         () = stop.cancelled() => RoundsEnd::Interrupted,
-        result = &mut measuring => match stop.is_cancelled() {
-            true => return Err((RoundsEnd::Interrupted, None)),
-            false => return Ok(result),
-        },
+        result = &mut measuring => if stop.is_cancelled() { return Err((RoundsEnd::Interrupted, None)) } else { return Ok(result) },
         () = tokio::time::sleep_until(deadline) => RoundsEnd::TimeSpent,
     };
     running.cancel();

@@ -42,9 +42,10 @@ pub(crate) fn write_stdout_lines<T: std::fmt::Display>(
 pub(crate) fn result_text(text: &str) -> Cow<'_, str> {
     // A batch has a line for each of many files.
     static IS_TERMINAL: LazyLock<bool> = LazyLock::new(|| io::stdout().is_terminal());
-    match *IS_TERMINAL {
-        true => Cow::Owned(message::sanitize(text)),
-        false => Cow::Borrowed(text),
+    if *IS_TERMINAL {
+        Cow::Owned(message::sanitize(text))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 

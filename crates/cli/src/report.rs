@@ -108,9 +108,10 @@ pub(crate) fn digests_object(outcome: &DownloadOutcome) -> Map<String, Value> {
 
 /// The result as an object.
 pub(crate) fn download_object(job: u64, outcome: &DownloadOutcome) -> Value {
-    let action = match outcome.not_modified {
-        true => FileAction::Skip,
-        false => FileAction::Download,
+    let action = if outcome.not_modified {
+        FileAction::Skip
+    } else {
+        FileAction::Download
     };
     json!({
         "action": action.name(),

@@ -143,9 +143,10 @@ impl fmt::Display for TraceText {
             fields,
         } = self;
         write!(f, "{message}{error}")?;
-        match fields.is_empty() {
-            true => Ok(()),
-            false => write!(f, " ({})", fields.join(", ")),
+        if fields.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " ({})", fields.join(", "))
         }
     }
 }

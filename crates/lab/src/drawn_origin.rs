@@ -160,9 +160,10 @@ impl DrawnOrigin {
         let length = draw.one_of(&LENGTHS);
         let same_length = draw.percent(50);
         let versions = (0..count).map(|number| {
-            let length = match same_length || number == 0 {
-                true => length,
-                false => draw.one_of(&LENGTHS),
+            let length = if same_length || number == 0 {
+                length
+            } else {
+                draw.one_of(&LENGTHS)
             };
             ResourceContent::random(seed.wrapping_mul(8).wrapping_add(number), length)
         });
@@ -212,9 +213,10 @@ impl DrawnOrigin {
         let recorded = recorded_request(request, number);
         let mut response = OriginResponse::empty(500);
         self.respond(&recorded, &mut response);
-        match Draw::new(self.seed, (1 << 44) + number as u64).percent(self.fault_percent / 10) {
-            true => StreamAction::AbortConnection(ENHANCE_YOUR_CALM),
-            false => http2_action(response),
+        if Draw::new(self.seed, (1 << 44) + number as u64).percent(self.fault_percent / 10) {
+            StreamAction::AbortConnection(ENHANCE_YOUR_CALM)
+        } else {
+            http2_action(response)
         }
     }
 

@@ -93,9 +93,10 @@ pub fn redacted_text(text: &str) -> String {
 /// no login's. A target that cannot contain a secret is not copied, since a server does this for each request.
 #[must_use]
 pub fn redacted_target(target: &str) -> Cow<'_, str> {
-    match target.contains(['?', '#']) || target.contains("//") {
-        true => Cow::Owned(mask(target)),
-        false => Cow::Borrowed(target),
+    if target.contains(['?', '#']) || target.contains("//") {
+        Cow::Owned(mask(target))
+    } else {
+        Cow::Borrowed(target)
     }
 }
 
@@ -164,9 +165,10 @@ fn mask_pair(pair: &str, depth: u32) -> String {
     let (bare, separator) = pair.split_at(end);
     let (name, value) = bare.split_at(bare.find('=').map_or(0, |index| index + 1));
     let is_secret = is_secret_name(name) || is_login(value) || encodes_secret(value, depth);
-    match is_secret && !value.is_empty() {
-        true => format!("{name}{MASK}{separator}"),
-        false => pair.to_owned(),
+    if is_secret && !value.is_empty() {
+        format!("{name}{MASK}{separator}")
+    } else {
+        pair.to_owned()
     }
 }
 

@@ -104,9 +104,10 @@ impl<'a> FetchRequest<'a> {
         let (stall, response) = (config.stall_timeout, config.response_timeout);
         SilenceLimits {
             stall,
-            response: match self.is_replaceable {
-                true => response.min(stall),
-                false => response,
+            response: if self.is_replaceable {
+                response.min(stall)
+            } else {
+                response
             },
         }
     }

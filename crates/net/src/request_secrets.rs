@@ -126,9 +126,10 @@ fn found_length_if(text: &[u8], secret: &[u8], escapes_first: bool) -> Option<us
             let is_space = matches!((found, wanted), (b'+', b' ') | (b' ', b'+'));
             (found == wanted || is_space).then_some(1)
         });
-        let step = match escapes_first {
-            true => escape_length(rest, *wanted).or(literal),
-            false => literal.or_else(|| escape_length(rest, *wanted)),
+        let step = if escapes_first {
+            escape_length(rest, *wanted).or(literal)
+        } else {
+            literal.or_else(|| escape_length(rest, *wanted))
         };
         match step {
             Some(step) => length += step,

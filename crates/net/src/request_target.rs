@@ -47,10 +47,11 @@ pub fn origin_text(url: &Url) -> Cow<'_, str> {
         return Cow::Owned(url_text(&origin).trim_end_matches('/').to_owned());
     }
     let has_login = !url.username().is_empty() || url.password().is_some();
-    match url.has_authority() && !has_login || url.scheme() == "s3" {
+    if url.has_authority() && !has_login || url.scheme() == "s3" {
         // What a batch has for each of its files.
-        true => Cow::Borrowed(&url[..Position::BeforePath]),
-        false => Cow::Owned(url.origin().ascii_serialization()),
+        Cow::Borrowed(&url[..Position::BeforePath])
+    } else {
+        Cow::Owned(url.origin().ascii_serialization())
     }
 }
 

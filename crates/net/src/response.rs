@@ -192,9 +192,10 @@ impl FetchResponse {
     /// Puts bytes back that were read: they come first.
     pub(crate) fn unread(self, bytes: impl Into<Bytes>) -> Self {
         let (state, bytes) = (*self.0, bytes.into());
-        let body = match bytes.is_empty() {
-            true => state.body,
-            false => FetchBody::Unread(bytes, Box::new(state.body)),
+        let body = if bytes.is_empty() {
+            state.body
+        } else {
+            FetchBody::Unread(bytes, Box::new(state.body))
         };
         ResponseState { body, ..state }.into()
     }
@@ -240,10 +241,13 @@ impl FetchBody {
         match self {
             Self::Http1(body) => body.poll_chunk(cx),
             Self::Http2(body) => body.poll_chunk(cx),
-            Self::Unread(first, body) => match first.is_empty() {
-                true => body.poll_chunk(cx),
-                false => Poll::Ready(Ok(Some(std::mem::take(first)))),
-            },
+            Self::Unread(first, body) => {
+                if first.is_empty() {
+                    body.poll_chunk(cx)
+                } else {
+                    Poll::Ready(Ok(Some(std::mem::take(first))))
+                }
+            }
         }
     }
 
@@ -255,10 +259,13 @@ impl FetchBody {
         match self {
             Self::Http1(body) => body.poll_data(cx),
             Self::Http2(body) => body.poll_data(cx),
-            Self::Unread(first, body) => match first.is_empty() {
-                true => body.poll_buffered_chunk(cx),
-                false => Poll::Ready(Ok(Some(std::mem::take(first)))),
-            },
+            Self::Unread(first, body) => {
+                if first.is_empty() {
+                    body.poll_buffered_chunk(cx)
+                } else {
+                    Poll::Ready(Ok(Some(std::mem::take(first))))
+                }
+            }
         }
     }
 

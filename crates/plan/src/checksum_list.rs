@@ -317,10 +317,11 @@ impl DigestGroups {
 
     /// Adds the groups of the next line, if it has nothing else. They are indented, unless they are the first.
     fn continue_with(&mut self, line: &str) -> bool {
-        let may_continue = match self.digits.is_empty() {
+        let may_continue = if self.digits.is_empty() {
             // A name that consists of such digits could follow a whole digest.
-            true => digest_first(line).is_none(),
-            false => line.starts_with([' ', '\t']),
+            digest_first(line).is_none()
+        } else {
+            line.starts_with([' ', '\t'])
         };
         may_continue && self.add_groups(line)
     }

@@ -260,5 +260,4 @@ pub fn begins_html(bytes: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "content_expectation_tests.rs"]
 mod tests;

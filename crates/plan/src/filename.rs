@@ -109,9 +109,10 @@ fn reserved_suffix_at(name: &str) -> Option<usize> {
 /// are equal.
 pub(crate) fn folded(name: &str) -> Cow<'_, str> {
     if name.is_ascii() {
-        return match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            true => Cow::Owned(name.to_ascii_lowercase()),
-            false => Cow::Borrowed(name),
+        return if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            Cow::Owned(name.to_ascii_lowercase())
+        } else {
+            Cow::Borrowed(name)
         };
     }
     // Through upper case, which joins letters that only look different (a long s and an s).
@@ -236,5 +237,4 @@ fn decode_extended_value(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "filename_tests.rs"]
 mod tests;

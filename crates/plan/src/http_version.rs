@@ -37,9 +37,10 @@ pub(crate) fn is_long_round_trip(round_trip: Duration) -> bool {
 /// How many HTTP/2 connections to a host there may be, where TCP took this long to connect.
 #[must_use]
 pub fn http2_connections(round_trip: Duration) -> usize {
-    match is_long_round_trip(round_trip) {
-        true => FAR_CONNECTIONS,
-        false => NEAR_CONNECTIONS,
+    if is_long_round_trip(round_trip) {
+        FAR_CONNECTIONS
+    } else {
+        NEAR_CONNECTIONS
     }
 }
 

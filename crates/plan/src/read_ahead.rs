@@ -66,13 +66,15 @@ impl ReadAhead {
         if requested.contains(&wanted.start) && skipped.is_some_and(|bytes| bytes <= MAX_SKIP) {
             return ReadStep::ReadOn;
         }
-        let window = match wanted.start == self.requested_end {
-            true => self.window.saturating_mul(2),
-            false => MIN_WINDOW,
+        let window = if wanted.start == self.requested_end {
+            self.window.saturating_mul(2)
+        } else {
+            MIN_WINDOW
         };
-        let bytes = match window >= MAX_WINDOW {
-            true => u64::MAX,
-            false => window.max(wanted.end.saturating_sub(wanted.start)),
+        let bytes = if window >= MAX_WINDOW {
+            u64::MAX
+        } else {
+            window.max(wanted.end.saturating_sub(wanted.start))
         };
         let end = wanted.start.saturating_add(bytes);
         let end = end.checked_next_multiple_of(READ_BLOCK_BYTES);

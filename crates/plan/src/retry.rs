@@ -161,9 +161,10 @@ impl RetryBudget {
 
     /// Failures since progress of `refill_bytes`.
     pub(crate) fn failures(&self, refill_bytes: u64) -> u32 {
-        match self.progress >= refill_bytes {
-            true => 0,
-            false => self.failures,
+        if self.progress >= refill_bytes {
+            0
+        } else {
+            self.failures
         }
     }
 
@@ -218,9 +219,10 @@ impl RequestRetries {
         jitter: f64,
     ) -> Option<Duration> {
         let limit = RetryLimit {
-            failures: match has_responded {
-                true => self.options.retries,
-                false => self.options.retries_before_response,
+            failures: if has_responded {
+                self.options.retries
+            } else {
+                self.options.retries_before_response
             },
             refill_bytes: u64::MAX,
         };

@@ -101,9 +101,10 @@ impl SharedRefusal {
         }
         if reach == RefusalReach::Run {
             self.has_ended = true;
-            return match is_told {
-                true => RefusalStep::End,
-                false => RefusalStep::TellAndEnd,
+            return if is_told {
+                RefusalStep::End
+            } else {
+                RefusalStep::TellAndEnd
             };
         }
         if self.is_settled {
@@ -121,9 +122,10 @@ impl SharedRefusal {
             Some((_, count)) if is_told => {
                 *count += 1;
                 self.has_ended = *count >= FIRST_FILES;
-                match self.has_ended {
-                    true => RefusalStep::End,
-                    false => RefusalStep::Hold,
+                if self.has_ended {
+                    RefusalStep::End
+                } else {
+                    RefusalStep::Hold
                 }
             }
             Some(_) => {

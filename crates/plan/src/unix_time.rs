@@ -53,9 +53,10 @@ impl UnixTime {
         let seconds = u64::try_from(span / SECOND.unsigned_abs()).ok()?;
         let rest = u32::try_from(span % SECOND.unsigned_abs()).ok()?;
         let span = Duration::new(seconds, rest);
-        match self.nanoseconds < 0 {
-            true => UNIX_EPOCH.checked_sub(span),
-            false => UNIX_EPOCH.checked_add(span),
+        if self.nanoseconds < 0 {
+            UNIX_EPOCH.checked_sub(span)
+        } else {
+            UNIX_EPOCH.checked_add(span)
         }
     }
 }

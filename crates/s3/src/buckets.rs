@@ -185,10 +185,11 @@ impl S3Client {
         let key = |text: &str| {
             let key =
                 decoded(text, is_encoded).ok_or_else(|| response_error("a key is not UTF-8"))?;
-            match key.starts_with(&list.prefix) {
-                true => Ok(key),
+            if key.starts_with(&list.prefix) {
+                Ok(key)
+            } else {
                 // Who deletes what is listed would delete everything.
-                false => Err(response_error("a key does not begin with the prefix")),
+                Err(response_error("a key does not begin with the prefix"))
             }
         };
         let objects = root

@@ -59,9 +59,10 @@ impl<'a> S3Request<'a> {
 
     /// A parameter that is left out when it is empty.
     pub(crate) fn query_if(self, name: &'static str, value: &str) -> Self {
-        match value.is_empty() {
-            true => self,
-            false => self.query(name, value),
+        if value.is_empty() {
+            self
+        } else {
+            self.query(name, value)
         }
     }
 
@@ -90,13 +91,13 @@ impl<'a> S3Request<'a> {
     fn url(&self) -> Result<Url, S3Error> {
         let mut url = self.address.to_url().map_err(|error| self.failed(error))?;
         if !self.query.is_empty() {
-            let pairs = self
-                .query
-                .iter()
-                .map(|(name, value)| match value.is_empty() {
-                    true => escaped_query(name) + "=",
-                    false => format!("{}={}", escaped_query(name), escaped_query(value)),
-                });
+            let pairs = self.query.iter().map(|(name, value)| {
+                if value.is_empty() {
+                    escaped_query(name) + "="
+                } else {
+                    format!("{}={}", escaped_query(name), escaped_query(value))
+                }
+            });
             url.set_query(Some(&pairs.collect::<Vec<_>>().join("&")));
         }
         Ok(url)

@@ -98,15 +98,17 @@ async fn send(
     let fetch = FetchRequest {
         method,
         headers: headers(&request),
-        body: match body.is_empty() {
-            true => RequestBody::Empty,
-            false => RequestBody::Bytes(body),
+        body: if body.is_empty() {
+            RequestBody::Empty
+        } else {
+            RequestBody::Bytes(body)
         },
         ..FetchRequest::get(&url)
     };
-    let client = match is_link_local(&url) {
-        true => &clients.direct,
-        false => &clients.routed,
+    let client = if is_link_local(&url) {
+        &clients.direct
+    } else {
+        &clients.routed
     };
     let mut response = client.fetch(fetch).await.map_err(connector_error)?;
     let mut body = Vec::new();
@@ -141,9 +143,10 @@ fn headers(request: &HttpRequest) -> HeaderMap {
 }
 
 fn connector_error(error: Error) -> ConnectorError {
-    match error.is_transient() {
-        true => ConnectorError::io(error.into()),
-        false => ConnectorError::other(error.into(), None),
+    if error.is_transient() {
+        ConnectorError::io(error.into())
+    } else {
+        ConnectorError::other(error.into(), None)
     }
 }
 

@@ -67,9 +67,10 @@ impl S3Endpoint {
 
 /// The endpoint of AWS in a region.
 fn aws_endpoint(region: &str) -> Result<Url, url::ParseError> {
-    let domain = match region.starts_with("cn-") {
-        true => "amazonaws.com.cn",
-        false => "amazonaws.com",
+    let domain = if region.starts_with("cn-") {
+        "amazonaws.com.cn"
+    } else {
+        "amazonaws.com"
     };
     Url::parse(&format!("https://s3.{region}.{domain}/"))
 }

@@ -71,9 +71,10 @@ pub struct ServiceError {
 
 impl fmt::Display for ServiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.code.is_empty() {
-            true => write!(f, "the store responded with {}", self.status)?,
-            false => write!(f, "{} ({})", self.code, self.status.as_u16())?,
+        if self.code.is_empty() {
+            write!(f, "the store responded with {}", self.status)?
+        } else {
+            write!(f, "{} ({})", self.code, self.status.as_u16())?
         }
         if !self.message.is_empty() {
             write!(f, ": {}", self.message)?;
@@ -184,9 +185,10 @@ impl S3Error {
 
     /// What it was about, and where.
     fn place(&self) -> String {
-        let address = match self.address.bucket.is_empty() {
-            true => String::new(),
-            false => format!(" {}", self.address),
+        let address = if self.address.bucket.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", self.address)
         };
         match &self.endpoint {
             Some(endpoint) => format!("{address} at {endpoint}"),

@@ -74,9 +74,10 @@ impl S3Client {
             .query("uploads", "")
             .headers(headers);
         if let Some(names) = checksum.and_then(DigestAlgorithm::s3) {
-            let kind = match names.name.starts_with("CRC") {
-                true => "FULL_OBJECT",
-                false => "COMPOSITE",
+            let kind = if names.name.starts_with("CRC") {
+                "FULL_OBJECT"
+            } else {
+                "COMPOSITE"
             };
             request = request
                 .header("x-amz-checksum-algorithm", names.name)

@@ -80,13 +80,13 @@ impl S3Client {
         let request = request.headers(headers).body(body);
         let headers = self.send_for_headers(&request).await?;
         let stored = stored_object(&headers);
-        match stored.etag.is_empty() {
+        if stored.etag.is_empty() {
             // Something between here and the store may have put an error into a 200.
-            true => {
-                let text = "an object that was stored has no entity tag".to_owned();
-                Err(request.failed(S3ErrorKind::Response(text)))
-            }
-            false => Ok(stored),
+
+            let text = "an object that was stored has no entity tag".to_owned();
+            Err(request.failed(S3ErrorKind::Response(text)))
+        } else {
+            Ok(stored)
         }
     }
 

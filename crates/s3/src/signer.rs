@@ -113,9 +113,10 @@ impl S3Signer {
     fn now(&self) -> SystemTime {
         let offset = self.state().clock_offset;
         let distance = Duration::from_secs(offset.unsigned_abs());
-        match offset < 0 {
-            true => SystemTime::now() - distance,
-            false => SystemTime::now() + distance,
+        if offset < 0 {
+            SystemTime::now() - distance
+        } else {
+            SystemTime::now() + distance
         }
     }
 

@@ -147,26 +147,23 @@ fn object_checksum(info: &StoredUploadInfo, parts: &[StoredPart]) -> Option<Obje
         .iter()
         .map(|part| Some((STANDARD.decode(&part.checksum).ok()?, part.len)))
         .collect::<Option<_>>()?;
-    let value = match info.is_composite {
-        true => {
-            let all = digests
-                .into_iter()
-                .flat_map(|(digest, _)| digest)
-                .collect::<Vec<u8>>();
-            format!(
-                "{}-{}",
-                STANDARD.encode(digest_of(algorithm, &all)),
-                parts.len()
-            )
-        }
-        false => {
-            let mut digests = digests.into_iter();
-            let (first, _) = digests.next()?;
-            let whole = digests.try_fold(first, |sum, (next, len)| {
-                combine(algorithm, &sum, &next, len)
-            });
-            STANDARD.encode(whole?)
-        }
+    let value = if info.is_composite {
+        let all = digests
+            .into_iter()
+            .flat_map(|(digest, _)| digest)
+            .collect::<Vec<u8>>();
+        format!(
+            "{}-{}",
+            STANDARD.encode(digest_of(algorithm, &all)),
+            parts.len()
+        )
+    } else {
+        let mut digests = digests.into_iter();
+        let (first, _) = digests.next()?;
+        let whole = digests.try_fold(first, |sum, (next, len)| {
+            combine(algorithm, &sum, &next, len)
+        });
+        STANDARD.encode(whole?)
     };
     Some(ObjectChecksum {
         algorithm: info.algorithm.clone(),

@@ -27,9 +27,10 @@ pub(crate) fn parse_copy_source(headers: &HeaderMap) -> Result<(String, String),
     let path = decode_path(path)?;
     let path = path.strip_prefix('/').unwrap_or(&path);
     let (bucket, key) = path.split_once('/').ok_or_else(invalid)?;
-    match bucket.is_empty() || key.is_empty() {
-        true => Err(invalid()),
-        false => Ok((bucket.to_owned(), key.to_owned())),
+    if bucket.is_empty() || key.is_empty() {
+        Err(invalid())
+    } else {
+        Ok((bucket.to_owned(), key.to_owned()))
     }
 }
 

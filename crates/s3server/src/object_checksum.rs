@@ -23,9 +23,10 @@ pub(crate) struct UploadChecksum {
 
 /// S3's name of a type of checksums.
 pub(crate) fn checksum_type(is_composite: bool) -> &'static str {
-    match is_composite {
-        true => "COMPOSITE",
-        false => "FULL_OBJECT",
+    if is_composite {
+        "COMPOSITE"
+    } else {
+        "FULL_OBJECT"
     }
 }
 

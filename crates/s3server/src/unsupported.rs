@@ -58,9 +58,10 @@ fn check_acl(headers: &HeaderMap) -> Result<(), S3Failure> {
     let has_grant = headers
         .keys()
         .any(|name| name.as_str().starts_with("x-amz-grant-"));
-    match is_closed && !has_grant {
-        true => Ok(()),
-        false => Err(S3ErrorCode::AccessControlListNotSupported.into()),
+    if is_closed && !has_grant {
+        Ok(())
+    } else {
+        Err(S3ErrorCode::AccessControlListNotSupported.into())
     }
 }
 

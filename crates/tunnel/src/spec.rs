@@ -87,9 +87,10 @@ fn split(text: &str) -> Result<(&str, &str), TunnelSpecError> {
 
 /// The error of a text without a colon.
 fn error_without_colon(text: &str) -> TunnelSpecError {
-    match is_number(text) {
-        true => TunnelSpecError::NoTarget,
-        false => TunnelSpecError::NoListener,
+    if is_number(text) {
+        TunnelSpecError::NoTarget
+    } else {
+        TunnelSpecError::NoListener
     }
 }
 

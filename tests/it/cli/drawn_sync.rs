@@ -114,23 +114,28 @@ async fn check(seed: u64) -> Result<(), String> {
     let store = DrawnStore::new(seed).start().await;
     let dir = directory(&store);
     let folder = dir.path("folder");
-    let (at_folder, in_store) = match is_upload {
-        true => (&source, &before),
-        false => (&before, &source),
+    let (at_folder, in_store) = if is_upload {
+        (&source, &before)
+    } else {
+        (&before, &source)
     };
     write_files(&folder, at_folder);
     for (name, bytes) in in_store {
         store.insert(&format!("{PREFIX}{name}"), bytes);
     }
-    let mut args = match is_upload {
-        true => vec!["sync", "folder", "s3://bucket/p/"],
-        false => vec!["sync", "s3://bucket/p/", "folder"],
+    let mut args = if is_upload {
+        vec!["sync", "folder", "s3://bucket/p/"]
+    } else {
+        vec!["sync", "s3://bucket/p/", "folder"]
     };
     args.extend(["--checksum", "--retries", "1"]);
     args.extend(deletes.then_some("--delete"));
-    let found = || match is_upload {
-        true => read_objects(&store),
-        false => read_files(&folder),
+    let found = || {
+        if is_upload {
+            read_objects(&store)
+        } else {
+            read_files(&folder)
+        }
     };
     let first = dir.run(&args).await;
     let checked = match first.code {

@@ -26,9 +26,10 @@ fn echo_server(status: &'static str, text: &'static str) -> SocketAddr {
                 }
             }
             let head = String::from_utf8_lossy(&head).replace("\r\n", " | ");
-            let head = match text.starts_with('<') {
-                true => head.replace('&', "&amp;"),
-                false => head,
+            let head = if text.starts_with('<') {
+                head.replace('&', "&amp;")
+            } else {
+                head
             };
             let is_redirected = head.contains("/redirect?");
             let status = if is_redirected {

@@ -137,9 +137,10 @@ async fn the_question_about_parts_is_sent_beside_the_put() {
             let (mut stream, _) = listener.accept().await.unwrap();
             let head = read_until(&mut stream, b"\r\n\r\n").await;
             let head = String::from_utf8(head).unwrap().to_lowercase();
-            match head.starts_with("put ") {
-                true => put = Some((stream, head)),
-                false => options = Some(stream),
+            if head.starts_with("put ") {
+                put = Some((stream, head))
+            } else {
+                options = Some(stream)
             }
         }
         let ((mut put, head), mut options) = (put.unwrap(), options.unwrap());

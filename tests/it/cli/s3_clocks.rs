@@ -32,12 +32,13 @@ fn serve(mut stream: TcpStream, all_here: &Barrier) {
         }
         let is_right = String::from_utf8_lossy(&head).contains("x-amz-date: 2200");
         head.clear();
-        let (status, body) = match is_right {
-            true => ("200 OK", "object"),
-            false => (
+        let (status, body) = if is_right {
+            ("200 OK", "object")
+        } else {
+            (
                 "403 Forbidden",
                 "<Error><Code>RequestTimeTooSkewed</Code></Error>",
-            ),
+            )
         };
         if !is_right {
             all_here.wait();

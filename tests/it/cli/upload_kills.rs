@@ -158,9 +158,10 @@ impl KilledUploads {
         let one = ["put", "large", &address, "--abort", "-n"];
         let one = self.haul.run(&one).await;
         one.assert_code(0);
-        let known = match self.journals().is_empty() {
-            true => "nothing was sent of large\n",
-            false => "would remove what was sent of large\n",
+        let known = if self.journals().is_empty() {
+            "nothing was sent of large\n"
+        } else {
+            "would remove what was sent of large\n"
         };
         assert_eq!(one.stdout, known);
         assert_eq!(self.store.pending_uploads(), pending);

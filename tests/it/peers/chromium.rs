@@ -114,9 +114,10 @@ impl Chromium {
         if message.get("method").is_none() {
             return Some(message);
         }
-        match is_console_error(&message) {
-            true => self.complaints.push(message["params"].to_string()),
-            false => self.events.push(message),
+        if is_console_error(&message) {
+            self.complaints.push(message["params"].to_string())
+        } else {
+            self.events.push(message)
         }
         None
     }

@@ -182,9 +182,10 @@ impl ExperimentText<'_> {
         table: Spanned<FileCell>,
         factors: &[Factor],
     ) -> Result<Cell, ExperimentError> {
-        match table.get_ref().is_empty() {
-            true => Err(self.error(table.span(), "[[skip]] names no level")),
-            false => self.cell(table.into_inner(), factors),
+        if table.get_ref().is_empty() {
+            Err(self.error(table.span(), "[[skip]] names no level"))
+        } else {
+            self.cell(table.into_inner(), factors)
         }
     }
 
@@ -243,9 +244,10 @@ where
     T: Deserialize<'de> + Default + PartialOrd,
 {
     let number = T::deserialize(deserializer)?;
-    match number > T::default() {
-        true => Ok(number),
-        false => Err(D::Error::custom("the number must be above 0")),
+    if number > T::default() {
+        Ok(number)
+    } else {
+        Err(D::Error::custom("the number must be above 0"))
     }
 }
 

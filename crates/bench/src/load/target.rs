@@ -70,9 +70,10 @@ impl TargetList {
             }
             targets.push(LoadTarget::new(plan, url, number)?);
         }
-        match targets.is_empty() {
-            true => Err(LoadError::NoUrl),
-            false => Ok(Self { origins, targets }),
+        if targets.is_empty() {
+            Err(LoadError::NoUrl)
+        } else {
+            Ok(Self { origins, targets })
         }
     }
 

@@ -74,9 +74,12 @@ impl ComparedCells<'_> {
     /// How many times as fast as the baseline the best level is; 1 where there is no difference.
     fn gain(&self) -> f64 {
         let ratio = self.best.and_then(|best| best.ratio);
-        ratio.map_or(1.0, |ratio| match ratio.holds_one() {
-            true => 1.0,
-            false => 1.0 / ratio.ratio,
+        ratio.map_or(1.0, |ratio| {
+            if ratio.holds_one() {
+                1.0
+            } else {
+                1.0 / ratio.ratio
+            }
         })
     }
 

@@ -15,9 +15,10 @@ pub(super) fn end_with_this_thread(command: &mut Command) {
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // It may have ended before the call.
-        match getppid() == Some(parent) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::NotConnected.into()),
+        if getppid() == Some(parent) {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::NotConnected.into())
         }
     };
     // SAFETY: Between fork and exec it makes two system calls. It takes no lock and allocates nothing: the error has no text.

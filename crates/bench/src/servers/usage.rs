@@ -149,9 +149,10 @@ impl ProcessUsage {
     fn threads_since(&self, start: &Self, wall: Duration) -> ThreadCounts {
         let mut counts = ThreadCounts::default();
         for (_, cpu, _) in self.threads_with(start) {
-            match cpu * 2 >= wall {
-                true => counts.busy += 1,
-                false => counts.idle += 1,
+            if cpu * 2 >= wall {
+                counts.busy += 1
+            } else {
+                counts.idle += 1
             }
         }
         counts

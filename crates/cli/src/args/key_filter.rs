@@ -23,9 +23,10 @@ impl<const HAS_RECURSIVE: bool> Args for KeyFilterArgs<HAS_RECURSIVE> {
         let rule = |name: &'static str| {
             let arg = Arg::new(name).long(name).value_name("PATTERN");
             let arg = arg.action(ArgAction::Append);
-            match HAS_RECURSIVE {
-                true => arg.requires("recursive"),
-                false => arg,
+            if HAS_RECURSIVE {
+                arg.requires("recursive")
+            } else {
+                arg
             }
         };
         let include = rule("include")

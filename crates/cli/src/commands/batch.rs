@@ -43,17 +43,16 @@ pub(super) async fn run(
     let (mut options, mut sources) = (workload.options, workload.sources);
     options.has_one_bucket = sources.has_one_bucket();
     let finds_objects = args.batch.input.is_empty() && sources.has_objects();
-    let client = match sources.has_objects() {
-        true => {
-            let store = s3_config(&args.s3).connect(client).await?;
-            sources.start_lists(&StoreSession {
-                client: store.clone(),
-                retry: get_options.retry.clone(),
-                stop: run_loop.stop(),
-            });
-            store.http().clone()
-        }
-        false => haul_net::Client::new(client)?,
+    let client = if sources.has_objects() {
+        let store = s3_config(&args.s3).connect(client).await?;
+        sources.start_lists(&StoreSession {
+            client: store.clone(),
+            retry: get_options.retry.clone(),
+            stop: run_loop.stop(),
+        });
+        store.http().clone()
+    } else {
+        haul_net::Client::new(client)?
     };
     let BatchOutputs {
         manifest,
@@ -194,9 +193,10 @@ fn end_lines(
     }
     if let Some(halt) = &summary.halted {
         let reason = message::sanitize(&report::halt_reason(summary, halt));
-        let text = match have_all_ended(summary) || summary.listed == 0 {
-            true => reason,
-            false => format!("stopped early: {reason}"),
+        let text = if have_all_ended(summary) || summary.listed == 0 {
+            reason
+        } else {
+            format!("stopped early: {reason}")
         };
         let hint = (halt.kind == BatchHaltKind::UnusableList).then_some(LIST_FORMATS);
         lines.push(message::error_text(&text, hint));
@@ -226,14 +226,18 @@ fn nothing_found(args: &GetArgs) -> String {
     };
     let addresses = args.urls.iter().filter_map(address);
     let names: Vec<String> = addresses
-        .map(|address| match args.recursive {
-            true => format!("below {}", address.into_folder()),
-            false => format!("at {address}"),
+        .map(|address| {
+            if args.recursive {
+                format!("below {}", address.into_folder())
+            } else {
+                format!("at {address}")
+            }
         })
         .collect();
-    let filtered = match args.filter.filter == KeyFilter::default() {
-        true => "",
-        false => " that --include and --exclude leave",
+    let filtered = if args.filter.filter == KeyFilter::default() {
+        ""
+    } else {
+        " that --include and --exclude leave"
     };
     format!("there is no object {}{filtered}", names.join(" or "))
 }
@@ -365,9 +369,10 @@ impl ResultBuffer {
             out: BufWriter::with_capacity(RESULT_BUFFER, io::stdout()),
             json: args.messages.json,
             // Standard output may be the archive; a manifest has the digests.
-            digests: match args.batch.is_tar_to_stdout() || args.batch.manifest.is_some() {
-                true => Vec::new(),
-                false => digests.to_vec(),
+            digests: if args.batch.is_tar_to_stdout() || args.batch.manifest.is_some() {
+                Vec::new()
+            } else {
+                digests.to_vec()
             },
         }
     }

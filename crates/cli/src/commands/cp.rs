@@ -67,12 +67,11 @@ async fn run_copies(
     let source = UploadJobSource::from_iterator(CopyJobs::new(copies, session.clone()));
     if args.dry_run {
         let exit = dry_run(&args.messages, source, "copy", outputs).await?;
-        return Ok(
-            match stop.is_cancelled() && exit != ExitReason::Interrupted {
-                true => report(&BucketError::Interrupted, outputs),
-                false => exit,
-            },
-        );
+        return Ok(if stop.is_cancelled() && exit != ExitReason::Interrupted {
+            report(&BucketError::Interrupted, outputs)
+        } else {
+            exit
+        });
     }
     let run = UploadRun {
         messages: &args.messages,

@@ -30,9 +30,10 @@ pub(crate) fn run(args: &PutArgs) -> ExitCode {
 
 fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
     let is_abort_of_all = args.abort && args.words.len() == 1;
-    let files = match is_abort_of_all {
-        true => None,
-        false => Some(put_settings(args).map_err(|error| error.report(outputs))?),
+    let files = if is_abort_of_all {
+        None
+    } else {
+        Some(put_settings(args).map_err(|error| error.report(outputs))?)
     };
     if args.messages.json {
         output::check_stdout().map_err(|error| output::report_write_error(&error))?;
@@ -207,10 +208,11 @@ fn print_aborted(args: &PutArgs, name: &str, was_there: bool) -> Result<(), Exit
         (true, false) => format!("removed what was sent of {name}"),
         (false, _) => format!("nothing was sent of {name}"),
     };
-    match args.messages.quiet && !args.dry_run {
-        true => Ok(()),
-        false => output::write_stdout_lines([message::sanitize(&text)])
-            .map_err(|error| output::report_write_error(&error)),
+    if args.messages.quiet && !args.dry_run {
+        Ok(())
+    } else {
+        output::write_stdout_lines([message::sanitize(&text)])
+            .map_err(|error| output::report_write_error(&error))
     }
 }
 

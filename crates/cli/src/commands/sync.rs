@@ -61,9 +61,10 @@ fn sync(args: &SyncArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason>
                 outputs,
                 sides,
             };
-            let copied = match args.dry_run {
-                true => run.show(copies).await?,
-                false => Box::pin(run.copy(copies, run_loop, events)).await,
+            let copied = if args.dry_run {
+                run.show(copies).await?
+            } else {
+                Box::pin(run.copy(copies, run_loop, events)).await
             };
             run.finish(sync, &copied).await
         }),
@@ -107,12 +108,11 @@ impl SyncRun<'_> {
         let deleted = self.delete(deletions).await?;
         let is_idle = copied.exit == ExitReason::Done && copied.files == 0 && count == 0;
         if is_idle && !self.args.messages.quiet {
-            match has_source_files {
-                true => message::print_line("there is nothing to do"),
-                false => {
-                    let text = format!("there are no files at {}", self.args.source);
-                    message::print_line(&message::warning_text(&message::sanitize(&text)));
-                }
+            if has_source_files {
+                message::print_line("there is nothing to do")
+            } else {
+                let text = format!("there are no files at {}", self.args.source);
+                message::print_line(&message::warning_text(&message::sanitize(&text)));
             }
         }
         Ok(match copied.exit {
@@ -209,14 +209,13 @@ impl SyncRun<'_> {
             };
             let source = self.sides.source.name_of(&entry.key);
             let target = self.sides.destination.name_of(&entry.key);
-            let line = match self.args.messages.json {
-                true => {
-                    let mut object = self.copy_object(&source, &target);
-                    object.insert("bytes".into(), entry.size.into());
-                    object.insert("dry_run".into(), true.into());
-                    Value::from(object).to_string()
-                }
-                false => message::sanitize(&format!("would copy {source} to {target}")),
+            let line = if self.args.messages.json {
+                let mut object = self.copy_object(&source, &target);
+                object.insert("bytes".into(), entry.size.into());
+                object.insert("dry_run".into(), true.into());
+                Value::from(object).to_string()
+            } else {
+                message::sanitize(&format!("would copy {source} to {target}"))
             };
             output::write_stdout_lines([line])
                 .map_err(|error| output::report_write_error(&error))?;

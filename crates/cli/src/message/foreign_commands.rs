@@ -114,10 +114,7 @@ impl<'a> ForeignLine<'a> {
         };
         let from = shown_words(from);
         let flag = if self.is_recursive { "-r " } else { "" };
-        let delete = match is_object(&from) {
-            true => "haul rm",
-            false => "rm",
-        };
+        let delete = if is_object(&from) { "haul rm" } else { "rm" };
         format!("to move: {copy} && {delete} {flag}{from}")
     }
 
@@ -151,9 +148,10 @@ impl<'a> ForeignLine<'a> {
 
     /// What was typed, or a word in its place. A flag may have a value, which is then among the operands.
     fn or(&self, place: &str) -> String {
-        match self.operands.is_empty() || self.has_flags {
-            true => place.to_owned(),
-            false => shown_words(&self.operands),
+        if self.operands.is_empty() || self.has_flags {
+            place.to_owned()
+        } else {
+            shown_words(&self.operands)
         }
     }
 }
@@ -182,9 +180,10 @@ pub(super) fn moved_flags_hint(
         if !words[..at].iter().all(is_shown) {
             return None;
         }
-        let rest = match after.iter().all(|word| is_plain(&word)) {
-            true => shown_words(&after.iter().map(String::as_str).collect::<Vec<_>>()),
-            false => "...".to_owned(),
+        let rest = if after.iter().all(|word| is_plain(&word)) {
+            shown_words(&after.iter().map(String::as_str).collect::<Vec<_>>())
+        } else {
+            "...".to_owned()
         };
         let line = format!("haul {command} {} {rest}", shown_words(&before));
         Some(line.trim_end().to_owned())
@@ -223,14 +222,16 @@ fn shown_words(words: &[&str]) -> String {
 
 /// A word without its secrets, in quotes if a shell would change it.
 fn shown(word: &str) -> String {
-    let word = match word.contains("://") || word.contains('@') {
-        true => haul_net::redacted_text(word),
-        false => word.to_owned(),
+    let word = if word.contains("://") || word.contains('@') {
+        haul_net::redacted_text(word)
+    } else {
+        word.to_owned()
     };
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:=,%@~".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word,
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

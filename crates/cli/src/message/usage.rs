@@ -109,9 +109,10 @@ fn explain_error(error: &Error, words: &[String]) -> (String, String) {
 fn explain_value(error: &Error, flag: &str) -> (String, String) {
     let (text, hint) = value_problem(error);
     // An argument without a flag needs no name: it is the URL.
-    let text = match flag.starts_with('-') {
-        true => format!("{flag}: {text}"),
-        false => text,
+    let text = if flag.starts_with('-') {
+        format!("{flag}: {text}")
+    } else {
+        text
     };
     (text, hint.unwrap_or_else(|| suggestion(error)))
 }

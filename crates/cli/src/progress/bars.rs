@@ -40,9 +40,10 @@ impl BarRenderer {
     /// Draws the current lines, or clears them when there are none.
     fn draw(&mut self) {
         let size = (self.terminal.height(), self.terminal.width());
-        let lines = match self.is_cleared {
-            true => Vec::new(),
-            false => self.view.terminal_lines(size),
+        let lines = if self.is_cleared {
+            Vec::new()
+        } else {
+            self.view.terminal_lines(size)
         };
         if !lines.is_empty() {
             if self.bar.is_finished() {

@@ -113,14 +113,14 @@ fn planned_text(summary: &BatchSummary) -> Option<String> {
 /// `1207/400000`, or as much of it as fits.
 fn count_text(summary: &BatchSummary, room: usize) -> String {
     let ended = ended_files(summary);
-    let (long, short) = match summary.list_complete {
+    let (long, short) = if summary.list_complete {
         // As wide at the start as at the end, so that the following columns stay.
-        true => {
-            let listed = summary.listed.to_string();
-            let wide = format!("{ended:>width$}/{listed}", width = listed.len());
-            (wide, format!("{ended}/{listed}"))
-        }
-        false => (format!("{ended} so far"), ended.to_string()),
+
+        let listed = summary.listed.to_string();
+        let wide = format!("{ended:>width$}/{listed}", width = listed.len());
+        (wide, format!("{ended}/{listed}"))
+    } else {
+        (format!("{ended} so far"), ended.to_string())
     };
     let bare = ended.to_string();
     [long, short]
@@ -241,9 +241,10 @@ impl ProgressView for BatchView {
     fn log_line(&self) -> Option<String> {
         self.since?;
         let summary = &self.snapshot.summary;
-        let count = match summary.list_complete {
-            true => format!("{} of {} files", ended_files(summary), summary.listed),
-            false => format!("{} files so far", ended_files(summary)),
+        let count = if summary.list_complete {
+            format!("{} of {} files", ended_files(summary), summary.listed)
+        } else {
+            format!("{} files so far", ended_files(summary))
         };
         let failed = match summary.failed {
             0 => String::new(),

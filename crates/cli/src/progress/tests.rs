@@ -1,5 +1,7 @@
 //! Recorded events, and the lines they lead to.
 
+mod batch;
+
 use std::time::Duration;
 
 use console::measure_text_width;

@@ -126,10 +126,11 @@ pub(crate) fn summary_line(
     elapsed: Duration,
     width: Option<usize>,
 ) -> String {
-    let of = match summary.list_complete {
-        true => format!("{} of {} files", summary.done, summary.listed),
+    let of = if summary.list_complete {
+        format!("{} of {} files", summary.done, summary.listed)
+    } else {
         // The total is not known.
-        false => format!("{} files", summary.done),
+        format!("{} files", summary.done)
     };
     let counted = |count: u64, what: &str| match count {
         0 => String::new(),
@@ -351,9 +352,10 @@ mod tests {
             example_url: text
                 .starts_with("404")
                 .then(|| ("http://h.test/a".to_owned(), String::new())),
-            remedies: match text.ends_with("asks to wait") {
-                true => vec![Remedy::ExtendTimeLimit(TransferTimeLimit::RequestedWait)],
-                false => Vec::new(),
+            remedies: if text.ends_with("asks to wait") {
+                vec![Remedy::ExtendTimeLimit(TransferTimeLimit::RequestedWait)]
+            } else {
+                Vec::new()
             },
         };
         let mut causes = vec![

@@ -246,9 +246,10 @@ fn check_shards(args: &BatchArgs) -> Result<(), SettingError> {
 /// The destination that `--tar` names.
 pub(crate) fn archive_destination(tar: &Path) -> ArchiveDestination {
     // `./-` names a file.
-    match tar.as_os_str() == "-" {
-        true => ArchiveDestination::Stdout,
-        false => ArchiveDestination::File(tar.to_owned()),
+    if tar.as_os_str() == "-" {
+        ArchiveDestination::Stdout
+    } else {
+        ArchiveDestination::File(tar.to_owned())
     }
 }
 

@@ -124,12 +124,13 @@ fn object_source(args: &GetArgs, url: &Url) -> Result<JobSource, SettingError> {
     if let NamedObjects::Selection(selection) = named {
         return Ok(JobSource::Objects(selection));
     }
-    match address.is_prefix() {
-        true => Err(
+    if address.is_prefix() {
+        Err(
             SettingError::new(format!("{address} is a bucket or a folder"))
                 .with_hint("-r downloads everything below it"),
-        ),
-        false => Ok(JobSource::Url(url.clone())),
+        )
+    } else {
+        Ok(JobSource::Url(url.clone()))
     }
 }
 
@@ -200,7 +201,5 @@ fn client_config(args: &GetArgs, urls: Option<&[Url]>) -> Result<ClientConfig, S
     })
 }
 
-#[cfg(test)]
-mod batch_tests;
 #[cfg(test)]
 mod tests;

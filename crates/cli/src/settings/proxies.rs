@@ -108,10 +108,11 @@ pub(super) fn with_logins(
     let named = [&rules.http, &rules.https];
     if named.iter().all(|named| named.is_none()) {
         let has_login = options.user.is_some() || options.password_file.is_some();
-        return match has_login || args.proxy_basic {
-            false => Ok(rules),
-            true => Err(SettingError::new("there is no proxy to log in to")
-                .with_hint("name one with -p URL; -u is for the origin")),
+        return if has_login || args.proxy_basic {
+            Err(SettingError::new("there is no proxy to log in to")
+                .with_hint("name one with -p URL; -u is for the origin"))
+        } else {
+            Ok(rules)
         };
     }
     // A question about a proxy that no request uses would only keep the user waiting.

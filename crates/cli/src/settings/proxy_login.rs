@@ -128,11 +128,10 @@ fn user_of_options(
         None => {
             let text = format!("{} contains only a password", file.display());
             Err(
-                SettingError::at(source, text).with_hint(match source.is_key() {
-                    true => {
-                        "name the user with user = \"NAME\"; or write USER:PASSWORD into the file"
-                    }
-                    false => "name the user with -U USER; or write USER:PASSWORD into the file",
+                SettingError::at(source, text).with_hint(if source.is_key() {
+                    "name the user with user = \"NAME\"; or write USER:PASSWORD into the file"
+                } else {
+                    "name the user with -U USER; or write USER:PASSWORD into the file"
                 }),
             )
         }

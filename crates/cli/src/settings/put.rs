@@ -73,9 +73,10 @@ fn check_stdin(
         return Err(SettingError::new(text).with_hint("haul put - s3://BUCKET/KEY"));
     }
     let is_list = args.input.as_deref().is_some_and(is_stdin);
-    match (is_input || is_list) && stdin_closed() {
-        true => Err(SettingError::new("standard input is closed")),
-        false => Ok(()),
+    if (is_input || is_list) && stdin_closed() {
+        Err(SettingError::new("standard input is closed"))
+    } else {
+        Ok(())
     }
 }
 
@@ -129,12 +130,13 @@ fn parse_target(text: &str) -> Result<UploadTarget, SettingError> {
 /// Flags that mean nothing for the kind of target are mistakes.
 fn check_flags(args: &PutArgs, target: &UploadTarget) -> Result<(), SettingError> {
     if matches!(target, UploadTarget::Object(_)) {
-        return match args.login.is_given() {
-            true => Err(SettingError::new(
-                "-H, -u, --bearer and --netrc are for http:// and https:// URLs",
+        return if args.login.is_given() {
+            Err(
+                SettingError::new("-H, -u, --bearer and --netrc are for http:// and https:// URLs")
+                    .with_hint("S3 has --metadata for objects, and --profile for credentials"),
             )
-            .with_hint("S3 has --metadata for objects, and --profile for credentials")),
-            false => Ok(()),
+        } else {
+            Ok(())
         };
     }
     let ObjectArgs {

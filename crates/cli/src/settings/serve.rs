@@ -79,9 +79,10 @@ impl ServeSettings {
         let s3 = s3::s3_settings(args, !access.is_open(), variable)?;
         let has_buckets = s3.as_ref().is_some_and(|s3| s3.has_bucket_scopes);
         store.follow_links = !who.has_prefixes && !has_buckets;
-        match s3.as_ref().is_some_and(|s3| s3.temporary.is_some()) {
-            true => store.writable = true,
-            false => check_upload_flags(&args.files, &args.running)?,
+        if s3.as_ref().is_some_and(|s3| s3.temporary.is_some()) {
+            store.writable = true
+        } else {
+            check_upload_flags(&args.files, &args.running)?
         }
         let folder = s3::served_folder(args, s3.as_ref());
         warnings.extend(served_secrets_warnings(args, &folder));

@@ -49,12 +49,11 @@ pub(super) fn single_downloads(
     }
     check_urls_are_unique(&urls)?;
     let typed = urls.clone();
-    let mut jobs: Vec<DownloadJob> = match args.batch.mirror {
-        true => mirrored_job(args, urls)?.into_iter().collect(),
-        false => {
-            let jobs = urls.into_iter().map(|url| plain_job(args, url));
-            jobs.collect::<Result<_, _>>()?
-        }
+    let mut jobs: Vec<DownloadJob> = if args.batch.mirror {
+        mirrored_job(args, urls)?.into_iter().collect()
+    } else {
+        let jobs = urls.into_iter().map(|url| plain_job(args, url));
+        jobs.collect::<Result<_, _>>()?
     };
     for file in files {
         jobs.push(document_job(args, file, &typed)?);

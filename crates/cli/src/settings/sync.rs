@@ -70,9 +70,10 @@ pub(crate) fn sync_settings(
     }
     Ok(SyncSettings {
         options: SyncOptions {
-            comparison: match args.checksum {
-                true => SyncComparison::Content,
-                false => SyncComparison::SizeAndTime,
+            comparison: if args.checksum {
+                SyncComparison::Content
+            } else {
+                SyncComparison::SizeAndTime
             },
             max_deletes: args.delete.then_some(args.max_delete.unwrap_or(u64::MAX)),
             existing_only: args.existing,

@@ -84,9 +84,10 @@ impl<'a> TlsFiles<'a> {
             .map(|path| self.read("cacert", path))
             .transpose()?;
         // A flag replaces the variables, which are not read then.
-        let trusted_files = match cacert.is_some() || self.insecure {
-            true => None,
-            false => trusted_files(|name| std::env::var_os(name))?,
+        let trusted_files = if cacert.is_some() || self.insecure {
+            None
+        } else {
+            trusted_files(|name| std::env::var_os(name))?
         };
         let options = TlsOptions {
             cacert,

@@ -53,10 +53,7 @@ impl ServerSignals {
         tokio::select! {
             _ = self.interrupt.recv() => ServerSignal::Stop,
             _ = self.terminate.recv() => ServerSignal::Stop,
-            _ = self.hang_up.recv() => match self.ends_with_terminal && !has_terminal() {
-                true => ServerSignal::TerminalClosed,
-                false => ServerSignal::Reload,
-            },
+            _ = self.hang_up.recv() => if self.ends_with_terminal && !has_terminal() { ServerSignal::TerminalClosed } else { ServerSignal::Reload },
         }
     }
 }

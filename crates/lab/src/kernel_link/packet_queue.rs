@@ -137,9 +137,10 @@ impl PacketQueue {
             *count += 1;
             return;
         }
-        let delay = match self.draw(options.reordering) {
-            true => Duration::ZERO,
-            false => options.delay,
+        let delay = if self.draw(options.reordering) {
+            Duration::ZERO
+        } else {
+            options.delay
         };
         self.free_at = self.free_at.max(now);
         self.waiting_bytes += bytes.len();

@@ -182,17 +182,19 @@ fn receive(
 /// The entity tag of these bytes.
 fn etag(state: &StoreState, bytes: &[u8]) -> String {
     let md5 = md5_hex(bytes);
-    match state.has_opaque_etags {
-        true => md5_hex(md5.as_bytes()),
-        false => md5,
+    if state.has_opaque_etags {
+        md5_hex(md5.as_bytes())
+    } else {
+        md5
     }
 }
 
 fn stored(object: &StoredBytes) -> StoreResponse {
     let response = StoreResponse::empty(200).with("ETag", format!("\"{}\"", object.etag));
-    match object.headers.contains_key(CRC64NVME) {
-        true => response.with(CRC64NVME, crc64nvme(&object.bytes)),
-        false => response,
+    if object.headers.contains_key(CRC64NVME) {
+        response.with(CRC64NVME, crc64nvme(&object.bytes))
+    } else {
+        response
     }
 }
 
@@ -361,9 +363,10 @@ fn list_objects(state: &StoreState, request: &StoreRequest) -> StoreResponse {
 /// An object in a list.
 fn listed_object(state: &StoreState, key: &str, object: &StoredBytes) -> String {
     let (size, etag) = (object.bytes.len(), &object.etag);
-    let etag = match state.lists_no_etags {
-        true => String::new(),
-        false => format!("<ETag>\"{etag}\"</ETag>"),
+    let etag = if state.lists_no_etags {
+        String::new()
+    } else {
+        format!("<ETag>\"{etag}\"</ETag>")
     };
     format!("<Contents><Key>{key}</Key><Size>{size}</Size>{etag}</Contents>")
 }

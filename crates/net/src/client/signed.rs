@@ -36,9 +36,10 @@ impl Client {
                 && may_be_corrected(response.status)
                 && fetch.body.can_be_opened()
             {
-                let body = match is_head {
-                    true => Vec::new(),
-                    false => response.first_bytes(MAX_REFUSAL_BYTES).await,
+                let body = if is_head {
+                    Vec::new()
+                } else {
+                    response.first_bytes(MAX_REFUSAL_BYTES).await
                 };
                 if self.is_corrected(signer, fetch, &response, &body).await {
                     repeats += 1;

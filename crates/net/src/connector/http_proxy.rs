@@ -95,9 +95,10 @@ impl HttpTunnel<'_> {
                 break;
             };
             let is_reusable = response.is_ok_and(|head| head.is_reusable);
-            response = match is_reusable {
-                true => self.send_connect(&mut stream, Some(&next)).await,
-                false => Err(Error::new(Kind::Closed, self.url)),
+            response = if is_reusable {
+                self.send_connect(&mut stream, Some(&next)).await
+            } else {
+                Err(Error::new(Kind::Closed, self.url))
             };
             // Also where the proxy closed the connection without saying so in its refusal.
             if is_closed(&response) {
@@ -109,9 +110,12 @@ impl HttpTunnel<'_> {
         let is_refused = refusal_challenges(&response).is_some();
         let finished = self.finish(stream, response);
         let is_unasked = is_refused && self.proxy_auth.is_unasked(self.proxy);
-        finished.map_err(|error| match is_unasked {
-            true => error.with_unasked_login(),
-            false => error,
+        finished.map_err(|error| {
+            if is_unasked {
+                error.with_unasked_login()
+            } else {
+                error
+            }
         })
     }
 
@@ -155,9 +159,10 @@ impl HttpTunnel<'_> {
     ) -> Result<ProxyResponseHead, Error> {
         let io_error = |e: std::io::Error| {
             // With TLS 1.3 a peer refuses the client certificate when the handshake is over on our side.
-            let kind = match is_certificate_refused(&e) {
-                true => Kind::Tls(TlsProblem::ClientCertificate),
-                false => Kind::Closed,
+            let kind = if is_certificate_refused(&e) {
+                Kind::Tls(TlsProblem::ClientCertificate)
+            } else {
+                Kind::Closed
             };
             Error::new(kind, self.url).with_source(e)
         };

@@ -84,9 +84,10 @@ impl Error {
     }
 
     fn proxy_login_remedy(&self) -> Remedy {
-        match self.proxy.as_ref().is_some_and(|proxy| proxy.has_login) {
-            true => Remedy::advice("check the user name and password of the proxy"),
-            false => Remedy::LogInToProxy,
+        if self.proxy.as_ref().is_some_and(|proxy| proxy.has_login) {
+            Remedy::advice("check the user name and password of the proxy")
+        } else {
+            Remedy::LogInToProxy
         }
     }
 

@@ -90,9 +90,10 @@ impl Http1Connection {
             Poll::Pending => self.poll_timeout(is_upload, cx).map(Err),
         });
         sent.await?;
-        match self.request.is_done() {
-            true => Ok(()),
-            false => Err(ExchangeError::Http1(Http1Error::ClosedInRequest)),
+        if self.request.is_done() {
+            Ok(())
+        } else {
+            Err(ExchangeError::Http1(Http1Error::ClosedInRequest))
         }
     }
 
@@ -105,9 +106,10 @@ impl Http1Connection {
         // What the system holds for a slow link is on its way.
         let held = self.socket_state.bytes_unacknowledged();
         let taken = self.request.body_bytes().wrapping_sub(held);
-        let (limit, error) = match self.request.is_done() && held == 0 {
-            true => (SilenceLimit::Response, ExchangeError::NoResponse),
-            false => (SilenceLimit::Stall, ExchangeError::Stalled),
+        let (limit, error) = if self.request.is_done() && held == 0 {
+            (SilenceLimit::Response, ExchangeError::NoResponse)
+        } else {
+            (SilenceLimit::Stall, ExchangeError::Stalled)
         };
         let silence = self.read_timeout.poll_silence(limit, taken, cx);
         silence.map(|()| error)
@@ -150,9 +152,10 @@ impl Http1Connection {
     }
 
     fn closed_error(&self) -> Http1Error {
-        match self.request.is_unsent() {
-            true => Http1Error::Unsent,
-            false => Http1Error::ClosedBeforeHead,
+        if self.request.is_unsent() {
+            Http1Error::Unsent
+        } else {
+            Http1Error::ClosedBeforeHead
         }
     }
 

@@ -134,9 +134,10 @@ impl RequestWriter {
                 Ok(()) => {}
                 Err(error) => {
                     self.is_stopped = true;
-                    match is_disconnect(&error) {
-                        true => break,
-                        false => return Poll::Ready(Err(Http1Error::Stream(error))),
+                    if is_disconnect(&error) {
+                        break;
+                    } else {
+                        return Poll::Ready(Err(Http1Error::Stream(error)));
                     }
                 }
             }

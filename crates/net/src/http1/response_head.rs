@@ -78,9 +78,10 @@ fn parse(head: &Bytes) -> Result<Parts, Http1Error> {
     parts.headers = HeaderMap::with_capacity(parsed.headers.len());
     for field in parsed.headers.iter() {
         let name = HeaderName::from_bytes(field.name.as_bytes());
-        let value = match field.value.contains(&b'\n') {
-            false => HeaderValue::from_maybe_shared(head.slice_ref(field.value)),
-            true => HeaderValue::from_bytes(&unfold(field.value)),
+        let value = if field.value.contains(&b'\n') {
+            HeaderValue::from_bytes(&unfold(field.value))
+        } else {
+            HeaderValue::from_maybe_shared(head.slice_ref(field.value))
         };
         parts.headers.append(
             name.map_err(|_| httparse::Error::HeaderName)?,

@@ -240,9 +240,10 @@ impl Http2HostState {
     /// Streams that a connection may have now. Where there may be many connections, the first ones do not take the requests of those to come.
     fn stream_limit_now(&self) -> usize {
         let may_be_more = self.connecting > 0 || self.has_room_for_connection();
-        match self.has_many_connections() && may_be_more {
-            true => self.stream_limit.min(STREAMS_BEFORE_NEXT_CONNECTION),
-            false => self.stream_limit,
+        if self.has_many_connections() && may_be_more {
+            self.stream_limit.min(STREAMS_BEFORE_NEXT_CONNECTION)
+        } else {
+            self.stream_limit
         }
     }
 
@@ -258,9 +259,10 @@ impl Http2HostState {
     /// `is_new`: it is not counted among those that wait.
     fn needs_connection(&self, is_new: bool) -> bool {
         let requests = self.connecting + self.waiting + usize::from(is_new);
-        let will_get_stream = match self.has_many_connections() {
-            true => requests <= self.connecting * REQUESTS_PER_NEW_CONNECTION,
-            false => self.connecting > 0,
+        let will_get_stream = if self.has_many_connections() {
+            requests <= self.connecting * REQUESTS_PER_NEW_CONNECTION
+        } else {
+            self.connecting > 0
         };
         self.has_room_for_connection() && !will_get_stream
     }

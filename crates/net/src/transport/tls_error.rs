@@ -178,9 +178,10 @@ fn wrong_host_message(expected: &str, presented: &[String]) -> String {
     if presented.len() > MAX_NAMES {
         shown.push(format!("{} more", presented.len() - MAX_NAMES));
     }
-    match shown.is_empty() {
-        true => format!("it is not for {expected}: it names no host"),
-        false => format!("it is for {}, not for {expected}", shown.join(", ")),
+    if shown.is_empty() {
+        format!("it is not for {expected}: it names no host")
+    } else {
+        format!("it is for {}, not for {expected}", shown.join(", "))
     }
 }
 

@@ -117,13 +117,14 @@ async fn exchange(is_upload: bool, silent: SilentAfter, time: Duration) -> Resul
     };
     let request = async {
         let url = url.parse().unwrap();
-        let fetch = match is_upload {
-            false => FetchRequest::get(&url),
-            true => FetchRequest {
+        let fetch = if is_upload {
+            FetchRequest {
                 method: Method::PUT,
                 body: RequestBody::Source(Arc::new(Source)),
                 ..FetchRequest::get(&url)
-            },
+            }
+        } else {
+            FetchRequest::get(&url)
         };
         let response = Box::pin(client.fetch(fetch)).await;
         let response = response.map_err(|error| error.kind().clone())?;

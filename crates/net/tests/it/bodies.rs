@@ -234,9 +234,10 @@ async fn a_success_before_the_end_of_a_body_is_one_when_all_was_sent() {
             put(&client, &url, body, false).await
         };
         let ((), response) = within(LIMIT, async { tokio::join!(server, requests) }).await;
-        match takes_all {
-            true => assert_eq!(response.unwrap().status, 201),
-            false => assert_eq!(*response.unwrap_err().kind(), Kind::Closed),
+        if takes_all {
+            assert_eq!(response.unwrap().status, 201)
+        } else {
+            assert_eq!(*response.unwrap_err().kind(), Kind::Closed)
         }
     }
 }

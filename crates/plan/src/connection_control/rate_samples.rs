@@ -226,9 +226,10 @@ mod tests {
         let mut samples = RateSamples::new(1);
         let mut take = |millis, bytes| {
             let sample = sample(millis, bytes);
-            match samples.skip_silence(&sample, OUTAGE) {
-                true => None,
-                false => samples.add(sample, Duration::ZERO),
+            if samples.skip_silence(&sample, OUTAGE) {
+                None
+            } else {
+                samples.add(sample, Duration::ZERO)
             }
         };
         let sent = |millis: u64| millis / 500 * 2_000_000;

@@ -321,9 +321,10 @@ impl HostControl {
         let gain = self.mean.rate / below.rate.max(1.0) - 1.0;
         let hoped_gain = target as f64 / below.requests.max(1) as f64 - 1.0;
         if gain >= CLIMB_GAIN_SHARE * hoped_gain {
-            let factor = match gain >= UNSHARED_RATE * hoped_gain {
-                true => CLIMB_FACTOR,
-                false => SHARED_CLIMB_FACTOR,
+            let factor = if gain >= UNSHARED_RATE * hoped_gain {
+                CLIMB_FACTOR
+            } else {
+                SHARED_CLIMB_FACTOR
             };
             self.climb(factor, now);
         } else if self.mean.windows >= TRIAL_WINDOWS {

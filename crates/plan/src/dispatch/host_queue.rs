@@ -183,10 +183,11 @@ impl HostQueue {
         } else if self.paused_until > now {
             None
         } else if self.health.is_half_open() {
-            let list = match self.health.refuses_everything() {
+            let list = if self.health.refuses_everything() {
                 // Its response comes soon, so it need not queue behind hosts whose connections may time out.
-                true => HostList::Ready,
-                false => HostList::HalfOpen,
+                HostList::Ready
+            } else {
+                HostList::HalfOpen
             };
             (self.running_jobs == 0).then_some(list)
         } else {

@@ -128,9 +128,10 @@ impl JobRunResult {
     ) -> Self {
         let refused = |retry_after: Option<Duration>| {
             let names_time = retry_after.is_some_and(|wait| !wait.is_zero());
-            match was_refused && !names_time {
-                true => Self::RefusedAgain,
-                false => Self::Refused { retry_after },
+            if was_refused && !names_time {
+                Self::RefusedAgain
+            } else {
+                Self::Refused { retry_after }
             }
         };
         match failure {

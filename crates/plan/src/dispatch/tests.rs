@@ -1,5 +1,7 @@
 //! One rule a test; whole batches are simulated in `tests/it`.
 
+mod next_batch;
+
 use super::*;
 
 pub(super) const fn ms(ms: u64) -> Duration {

@@ -161,9 +161,10 @@ impl AssignedPaths {
             self.last_directory = Some((parent.to_owned(), PathComparison::Exact));
         }
         self.assigned.insert(key, url_key);
-        match self.assign_folded_form(&wanted, url_key) {
-            true => PathAssignment::AssignedUnlessFolded(wanted),
-            false => PathAssignment::Assigned(wanted),
+        if self.assign_folded_form(&wanted, url_key) {
+            PathAssignment::AssignedUnlessFolded(wanted)
+        } else {
+            PathAssignment::Assigned(wanted)
         }
     }
 
@@ -315,5 +316,4 @@ fn first_bytes<const N: usize>(digest: &PathDigest) -> [u8; N] {
 }
 
 #[cfg(test)]
-#[path = "assigned_paths_tests.rs"]
 mod tests;

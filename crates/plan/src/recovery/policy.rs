@@ -316,15 +316,16 @@ impl RecoveryPolicy {
                 refill_bytes: REFILL_WITHOUT_OTHERS,
             };
         }
-        match self.has_no_better_source(context.source) {
-            true => RetryLimit {
+        if self.has_no_better_source(context.source) {
+            RetryLimit {
                 failures: self.retry.retries.max(RETRIES_WITH_OTHER_SOURCES),
                 refill_bytes: REFILL_WITHOUT_OTHERS,
-            },
-            false => RetryLimit {
+            }
+        } else {
+            RetryLimit {
                 failures: RETRIES_WITH_OTHER_SOURCES,
                 refill_bytes: REFILL_WITH_OTHER_SOURCES,
-            },
+            }
         }
     }
 
@@ -374,16 +375,18 @@ impl RecoveryPolicy {
                 failure,
                 RequestFailure::Unusable(UnusableResponse::TruncatedBody { .. })
             );
-            return match is_head && history.count_unusable() {
-                true => self.drop_or_give_up(context),
-                false => self.retry(failure, context),
+            return if is_head && history.count_unusable() {
+                self.drop_or_give_up(context)
+            } else {
+                self.retry(failure, context)
             };
         }
         let too_many = self.is_same_next_time(failure, context)
             || self.histories[context.source].count_unusable();
-        let wait = match too_many {
-            true => None,
-            false => self.spend_retry(failure, context),
+        let wait = if too_many {
+            None
+        } else {
+            self.spend_retry(failure, context)
         };
         match wait {
             Some(wait) => RecoveryAction::Retry(wait),
@@ -416,9 +419,10 @@ impl RecoveryPolicy {
         failure: &RequestFailure,
         context: &FailureContext<'_>,
     ) -> RecoveryAction {
-        match self.histories[context.source].count_garbled() {
-            true => self.drop_or_give_up(context),
-            false => self.retry(failure, context),
+        if self.histories[context.source].count_garbled() {
+            self.drop_or_give_up(context)
+        } else {
+            self.retry(failure, context)
         }
     }
 
@@ -516,9 +520,10 @@ impl RecoveryPolicy {
                 other => other,
             };
         }
-        let wait = match self.is_only_source(context) {
-            true => self.spend_retry(failure, context),
-            false => None,
+        let wait = if self.is_only_source(context) {
+            self.spend_retry(failure, context)
+        } else {
+            None
         };
         match wait {
             Some(wait) => RecoveryAction::ResolveAgain(wait),

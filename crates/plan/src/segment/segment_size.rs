@@ -151,11 +151,12 @@ impl SegmentOptions {
     /// The part of the first response that its connection fetches. On a long path the others get the rest, and begin at once.
     pub(super) fn first_share(&self, pace: &ConnectionPace, remaining: u64) -> u64 {
         let is_small = self.is_too_small_to_share(pace, remaining);
-        match pace.is_long_path && self.fixed_size.is_none() && !is_small {
-            true => remaining
+        if pace.is_long_path && self.fixed_size.is_none() && !is_small {
+            remaining
                 .div_ceil(self.connections.max(1) as u64)
-                .max(self.min_shared_size()),
-            false => u64::MAX,
+                .max(self.min_shared_size())
+        } else {
+            u64::MAX
         }
     }
 
@@ -172,9 +173,10 @@ impl SegmentOptions {
 
     /// The least size of claims. On a long path shares may be smaller: a connection is slow at first, and many are not.
     fn min_size(&self, pace: &ConnectionPace) -> u64 {
-        match pace.is_long_path {
-            true => self.min_size.min(2 * self.min_takeover),
-            false => self.min_size,
+        if pace.is_long_path {
+            self.min_size.min(2 * self.min_takeover)
+        } else {
+            self.min_size
         }
     }
 

@@ -109,9 +109,12 @@ pub(super) fn best_takeover(
             if is_small_rest && age < young_seconds(pace) {
                 return None;
             }
-            let begins_after = |rate: f64| match begins_at_once {
-                true => pace.latency(),
-                false => new_connection_delay(rate, pace.latency()),
+            let begins_after = |rate: f64| {
+                if begins_at_once {
+                    pace.latency()
+                } else {
+                    new_connection_delay(rate, pace.latency())
+                }
             };
             // What is taken ends with everything else.
             let max_taken = |rate: f64| {
@@ -120,9 +123,10 @@ pub(super) fn best_takeover(
             };
             let split = split_slow(claim, pace, mean_rate, begins_after, max_taken, now);
             let ends_in_time = || {
-                let leniency = match pace.is_long_path {
-                    true => LONG_PATH_LENIENCY,
-                    false => FULL_LINK_LENIENCY,
+                let leniency = if pace.is_long_path {
+                    LONG_PATH_LENIENCY
+                } else {
+                    FULL_LINK_LENIENCY
                 };
                 let faster = leniency * claim.rate(now).unwrap_or(0.0);
                 let own_end = (claim.end - claim.reserved) as f64 / faster.max(1.0);
@@ -210,9 +214,10 @@ fn split_slow(
     };
     let fast = pace.expected_rate(slow).max(mean_rate);
     let shows_rate = is_up_to_speed(pace) && claim.has_begun();
-    let min_age = match pace.is_long_path && !shows_rate {
-        true => SLOW_START_LATENCIES,
-        false => YOUNG_LATENCIES,
+    let min_age = if pace.is_long_path && !shows_rate {
+        SLOW_START_LATENCIES
+    } else {
+        YOUNG_LATENCIES
     };
     if rest <= 0.0 || slow <= 0.0 || age < min_age * latency {
         return None;
@@ -247,9 +252,10 @@ fn take_all_of_slow(
     // A connection that brings nothing loses its rest twice as late each time, until its own timeout comes first: else workers without work
     // would take it from each other for ever.
     let is_young = age < young_seconds(pace) * patience(claim);
-    let min_gain = match rest < options.min_takeover {
-        true => CLEAR_GAIN_SECONDS,
-        false => LARGE_REST_GAIN_SECONDS,
+    let min_gain = if rest < options.min_takeover {
+        CLEAR_GAIN_SECONDS
+    } else {
+        LARGE_REST_GAIN_SECONDS
     };
     let takes_all = !is_young && rest > 0 && gain >= min_gain;
     takes_all.then_some(TakeoverSplit {

@@ -210,5 +210,4 @@ impl SelectedRanges {
 }
 
 #[cfg(test)]
-#[path = "byte_ranges_tests.rs"]
 mod tests;

@@ -307,5 +307,4 @@ fn http_date(value: &[u8]) -> Option<SystemTime> {
 }
 
 #[cfg(test)]
-#[path = "conditions_tests.rs"]
 mod tests;

@@ -32,9 +32,10 @@ impl UploadFlushMethod {
     pub fn choose(waiting: u64, bytes: u64, under_way: u64) -> Self {
         let is_worth_it =
             waiting >= MIN_UPLOADS && bytes >= MIN_AVERAGE_BYTES.saturating_mul(waiting);
-        match is_worth_it && under_way <= bytes {
-            true => Self::Syncfs,
-            false => Self::FsyncEach,
+        if is_worth_it && under_way <= bytes {
+            Self::Syncfs
+        } else {
+            Self::FsyncEach
         }
     }
 }

@@ -219,5 +219,4 @@ impl<'a> StructuredFieldCursor<'a> {
 }
 
 #[cfg(test)]
-#[path = "request_digests_tests.rs"]
 mod tests;

@@ -57,9 +57,10 @@ impl SmugglingGuard {
             if bytes.is_empty() {
                 return;
             }
-            bytes = match self.partial_head.is_empty() {
-                true => self.start_head(bytes),
-                false => self.continue_head(bytes),
+            bytes = if self.partial_head.is_empty() {
+                self.start_head(bytes)
+            } else {
+                self.continue_head(bytes)
             };
         }
     }
@@ -101,9 +102,10 @@ impl SmugglingGuard {
             .take()
             .ok_or(AmbiguousHead::HeadNotFound)?;
         self.first_unchecked = self.more_unchecked.pop_front();
-        match verdict? == framing {
-            true => Ok(()),
-            false => Err(AmbiguousHead::ConflictingLengths),
+        if verdict? == framing {
+            Ok(())
+        } else {
+            Err(AmbiguousHead::ConflictingLengths)
         }
     }
 
@@ -164,9 +166,10 @@ impl HeadEndSearch {
     fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         loop {
             let left = &bytes[self.searched..];
-            let found = match self.has_begun {
-                true => left.iter().position(|byte| *byte == b'\n'),
-                false => left.iter().position(|byte| !matches!(byte, b'\r' | b'\n')),
+            let found = if self.has_begun {
+                left.iter().position(|byte| *byte == b'\n')
+            } else {
+                left.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))
             };
             let Some(found) = found else {
                 self.searched = bytes.len();

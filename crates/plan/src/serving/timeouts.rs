@@ -407,5 +407,4 @@ fn deadline_unless_unlimited(deadline: Duration, limit: Duration) -> Duration {
 }
 
 #[cfg(test)]
-#[path = "timeouts_tests.rs"]
 mod tests;

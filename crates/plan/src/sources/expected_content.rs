@@ -95,9 +95,10 @@ impl ExpectedContent {
             || same_digest
             || same_tag
             || (user_named && self.has_same_date(found.version)?);
-        match proven {
-            true => Ok(()),
-            false => Err(SourceMismatch::Unproven),
+        if proven {
+            Ok(())
+        } else {
+            Err(SourceMismatch::Unproven)
         }
     }
 

@@ -143,9 +143,10 @@ fn the_users_word_is_believed_with_an_equal_date_and_never_with_a_length_alone()
             admit(&mut sources, &dated("\"w\"", second), &digests)
         };
         let unless_proven = |mismatch| if proven { Ok(()) } else { Err(mismatch) };
-        let other = match evidence.verified {
-            true => Err(SourceMismatch::Version),
-            false => unless_proven(SourceMismatch::Date),
+        let other = if evidence.verified {
+            Err(SourceMismatch::Version)
+        } else {
+            unless_proven(SourceMismatch::Date)
         };
         assert_eq!(begin(Some(6), Some(13)), other);
         assert_eq!(begin(Some(6), Some(6)), Ok(()));

@@ -69,9 +69,10 @@ impl WarmPoolPlan {
             return 0;
         }
         let missing = self.options.size.saturating_sub(ready + self.opening);
-        let begun = match self.last_succeeded {
-            true => missing,
-            false => missing.min(1_usize.saturating_sub(self.opening)),
+        let begun = if self.last_succeeded {
+            missing
+        } else {
+            missing.min(1_usize.saturating_sub(self.opening))
         };
         self.opening += begun;
         begun
@@ -100,11 +101,12 @@ impl WarmPoolPlan {
         if now < self.retry_at {
             return false;
         }
-        let wait = match login_refused {
-            true => LOGIN_RETRY_DELAY,
-            false => FIRST_RETRY_DELAY
+        let wait = if login_refused {
+            LOGIN_RETRY_DELAY
+        } else {
+            FIRST_RETRY_DELAY
                 .saturating_mul(1 << self.failures.min(16))
-                .min(LONGEST_RETRY_DELAY),
+                .min(LONGEST_RETRY_DELAY)
         };
         self.failures = self.failures.saturating_add(1);
         self.retry_at = now + wait;

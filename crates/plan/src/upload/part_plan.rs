@@ -151,9 +151,10 @@ impl StreamPartPlan {
     /// How many bytes are to be read for a part. Numbers begin with 1. Behind the last part one byte shows whether there is too much.
     #[must_use]
     pub fn bytes_to_read(&self, number: u32) -> u64 {
-        match u64::from(number) <= MAX_PARTS {
-            true => self.part_bytes,
-            false => 1,
+        if u64::from(number) <= MAX_PARTS {
+            self.part_bytes
+        } else {
+            1
         }
     }
 
@@ -162,11 +163,12 @@ impl StreamPartPlan {
     /// # Errors
     /// [`PartPlanError::StreamTooLong`].
     pub fn check(&self, number: u32, read: u64) -> Result<(), PartPlanError> {
-        match u64::from(number) > MAX_PARTS && read > 0 {
-            true => Err(PartPlanError::StreamTooLong {
+        if u64::from(number) > MAX_PARTS && read > 0 {
+            Err(PartPlanError::StreamTooLong {
                 limit: self.part_bytes * MAX_PARTS,
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 }

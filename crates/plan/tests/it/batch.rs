@@ -303,13 +303,16 @@ fn an_origin_that_refuses_one_in_a_hundred_at_random_loses_next_to_nothing() {
 fn a46_an_origin_that_refuses_everything_for_ever_is_given_up_after_few_requests() {
     for wait in [None, Some(ms(0)), Some(ms(1000))] {
         for (granted, jobs) in [(ms(0), 20), (ms(0), 10_000), (ms(1000), 100_000)] {
-            let mut hosts = |request: SimulatedRequest| match request.now < granted {
-                true => SimulatedResult::File {
-                    head: ms(10),
-                    body: Duration::ZERO,
-                    bytes: 4096,
-                },
-                false => SimulatedResult::Refused(ms(10), wait),
+            let mut hosts = |request: SimulatedRequest| {
+                if request.now < granted {
+                    SimulatedResult::File {
+                        head: ms(10),
+                        body: Duration::ZERO,
+                        bytes: 4096,
+                    }
+                } else {
+                    SimulatedResult::Refused(ms(10), wait)
+                }
             };
             let outcome = run(&mut hosts, JobDispatcherOptions::default(), one_host(jobs));
             assert_eq!(outcome.done + outcome.rejected, jobs);

@@ -173,9 +173,10 @@ impl CongestionWindow for CubicWindow {
             return;
         }
         // Fast convergence: one whose window shrinks leaves room for others.
-        self.last_max = match self.window < self.last_max {
-            true => self.window * (1.0 + Self::BETA) / 2.0,
-            false => self.window,
+        self.last_max = if self.window < self.last_max {
+            self.window * (1.0 + Self::BETA) / 2.0
+        } else {
+            self.window
         };
         self.window = (self.window * Self::BETA).max(2.0 * SEGMENT);
         self.threshold = self.window;

@@ -259,10 +259,11 @@ impl MirrorJob {
             return Some(RequestFailure::Disconnected { answered });
         }
         if mirror.restarts.is_down(self.now) {
-            return match answered {
-                true => Some(RequestFailure::Disconnected { answered }),
-                false => (worker.response_at <= self.now)
-                    .then_some(RequestFailure::Unreachable { transient: true }),
+            return if answered {
+                Some(RequestFailure::Disconnected { answered })
+            } else {
+                (worker.response_at <= self.now)
+                    .then_some(RequestFailure::Unreachable { transient: true })
             };
         }
         let is_stalled = self.now.saturating_sub(worker.last_byte_at) >= STALL;
@@ -362,10 +363,7 @@ impl MirrorJob {
         let surplus = self.workers.len() >= self.control.target();
         let leaves = (surplus && self.sources().should_release(source))
             || !self.sources().should_stay(source, self.now);
-        let claim = match leaves {
-            true => None,
-            false => self.claim(source),
-        };
+        let claim = if leaves { None } else { self.claim(source) };
         match claim {
             Some(claim) => self.assign(source, claim, self.now + LATENCY),
             None => self.recovery.sources_mut().connection_closed(source),

@@ -212,18 +212,20 @@ impl TcpLink {
     /// reads them.
     fn enter_queue(&mut self, connection: usize, number: u64, bytes: f64, now: f64) {
         let waiting = (self.free_at - now).max(0.0);
-        let lost = match waiting > self.path.queue_time.as_secs_f64() {
-            true => bytes,
-            false => self.draw_loss(bytes),
+        let lost = if waiting > self.path.queue_time.as_secs_f64() {
+            bytes
+        } else {
+            self.draw_loss(bytes)
         };
         if lost < bytes {
             self.free_at = self.free_at.max(now) + (bytes - lost) / self.path.rate();
         }
         if let Some(sender) = self.senders[connection].as_mut() {
             sender.note_lost(number, bytes, lost);
-            let event = match lost > 0.0 {
-                true => TcpEvent::Loss(number),
-                false => TcpEvent::Arrival(number),
+            let event = if lost > 0.0 {
+                TcpEvent::Loss(number)
+            } else {
+                TcpEvent::Arrival(number)
             };
             self.schedule(self.free_at.max(now), connection, event);
         }

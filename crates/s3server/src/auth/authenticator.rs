@@ -216,9 +216,10 @@ impl S3Authenticator {
         place: SignaturePlace,
         claimed: &ClaimedSignature,
     ) -> Result<(), S3Failure> {
-        match claimed.region == self.region {
-            true => Ok(()),
-            false => Err(place.wrong_region(&claimed.region, &self.region)),
+        if claimed.region == self.region {
+            Ok(())
+        } else {
+            Err(place.wrong_region(&claimed.region, &self.region))
         }
     }
 

@@ -60,12 +60,11 @@ impl ChunkSignatures {
         let (date, scope, previous) = (&self.date, &self.scope, &self.previous);
         let text = format!("{kind}\n{date}\n{scope}\n{previous}\n{payload}");
         let expected = self.key.sign(text.as_bytes());
-        match bool::from(expected.as_bytes().ct_eq(signature.as_bytes())) {
-            true => {
-                self.previous = expected;
-                Ok(())
-            }
-            false => Err(S3ErrorCode::SignatureDoesNotMatch.into()),
+        if bool::from(expected.as_bytes().ct_eq(signature.as_bytes())) {
+            self.previous = expected;
+            Ok(())
+        } else {
+            Err(S3ErrorCode::SignatureDoesNotMatch.into())
         }
     }
 }

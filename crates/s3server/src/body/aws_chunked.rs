@@ -227,9 +227,10 @@ impl AwsChunkedDecoder {
         {
             signatures.verify_chunk(&chunk.hasher.finalize(), &chunk.signature)?;
         }
-        match self.last_chunk == 0 && self.announced_len != self.expected_len {
-            true => Err(wrong_length()),
-            false => Ok(()),
+        if self.last_chunk == 0 && self.announced_len != self.expected_len {
+            Err(wrong_length())
+        } else {
+            Ok(())
         }
     }
 }

@@ -84,9 +84,10 @@ impl S3Call {
         };
         let attributes = object.metadata().attributes.as_deref();
         let id = attributes.and_then(|found| found.upload_id.as_deref());
-        match id.is_some() && id == self.query.get("uploadId") {
-            true => Ok(self.completed_response(object.metadata())),
-            false => Err(failure),
+        if id.is_some() && id == self.query.get("uploadId") {
+            Ok(self.completed_response(object.metadata()))
+        } else {
+            Err(failure)
         }
     }
 

@@ -128,9 +128,10 @@ impl S3Call {
     /// The source of a copy, if it may be read; and its key as S3 has it.
     fn copy_source_key(&self) -> Result<(StoredKey, String), S3Failure> {
         let (bucket, key) = parse_copy_source(&self.headers)?;
-        match self.permissions.allows(AccessRight::Read, &bucket) {
-            true => Ok((StoredKey::new(&bucket, &key)?, key)),
-            false => Err(S3ErrorCode::AccessDenied.into()),
+        if self.permissions.allows(AccessRight::Read, &bucket) {
+            Ok((StoredKey::new(&bucket, &key)?, key))
+        } else {
+            Err(S3ErrorCode::AccessDenied.into())
         }
     }
 
@@ -163,12 +164,13 @@ impl S3Call {
             .server()
             .disk()
             .run(move || store.root().open_folder(&bucket).is_ok());
-        match found.await {
-            true => S3Failure::new(S3ErrorCode::NoSuchKey).element("Key", key),
-            false => S3Failure::new(S3ErrorCode::NoSuchBucket).element(
+        if found.await {
+            S3Failure::new(S3ErrorCode::NoSuchKey).element("Key", key)
+        } else {
+            S3Failure::new(S3ErrorCode::NoSuchBucket).element(
                 "BucketName",
                 source.bucket.to_string().trim_start_matches('/'),
-            ),
+            )
         }
     }
 

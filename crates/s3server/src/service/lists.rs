@@ -206,15 +206,14 @@ impl S3Call {
             document.text("EncodingType", "url");
         }
         document.value("IsTruncated", listed.next.is_some());
-        match is_v2 {
-            true => self.write_v2_position(&mut document, &listed, encoding),
-            false => {
-                let marker = self.query.get("marker").unwrap_or_default();
-                document.key("Marker", marker, encoding);
-                // S3 has it with a delimiter alone; more does no harm.
-                if let Some(next) = &listed.next {
-                    document.key("NextMarker", next.text(), encoding);
-                }
+        if is_v2 {
+            self.write_v2_position(&mut document, &listed, encoding)
+        } else {
+            let marker = self.query.get("marker").unwrap_or_default();
+            document.key("Marker", marker, encoding);
+            // S3 has it with a delimiter alone; more does no harm.
+            if let Some(next) = &listed.next {
+                document.key("NextMarker", next.text(), encoding);
             }
         }
         let shows_owner = !is_v2 || self.query.get("fetch-owner") == Some("true");

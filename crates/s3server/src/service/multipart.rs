@@ -161,9 +161,10 @@ impl S3Call {
     /// Refuses what is more than a part, or more than the server takes at all.
     fn check_part_length(&self, length: u64) -> Result<(), S3Failure> {
         let max_body = self.server().options().max_body.unwrap_or(u64::MAX);
-        match length <= MAX_UPLOAD.min(max_body) {
-            true => Ok(()),
-            false => Err(S3ErrorCode::EntityTooLarge.into()),
+        if length <= MAX_UPLOAD.min(max_body) {
+            Ok(())
+        } else {
+            Err(S3ErrorCode::EntityTooLarge.into())
         }
     }
 

@@ -47,9 +47,10 @@ pub(super) fn attributes_of_request(headers: &HeaderMap) -> Result<ObjectAttribu
         if user_name.is_none() && !STORED_FIELDS.contains(&text) {
             continue;
         }
-        let value = match *name == CONTENT_ENCODING {
-            true => stored_content_encoding(headers),
-            false => joined_values(headers, name),
+        let value = if *name == CONTENT_ENCODING {
+            stored_content_encoding(headers)
+        } else {
+            joined_values(headers, name)
         };
         let Some(value) = value.filter(|value| !value.is_empty() || user_name.is_some()) else {
             continue;
@@ -114,9 +115,10 @@ pub(super) fn add_digests(attributes: &mut ObjectAttributes, digests: &BodyDiges
 /// A stored field as a response has it. One of the user's that is not ASCII is an encoded word (RFC 2047), as
 /// S3's user guide says ("Working with object metadata"): clients differ in what they make of other bytes.
 pub(super) fn field_of_response<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
-    match name.starts_with(USER_PREFIX) && !value.is_ascii() {
-        true => format!("=?UTF-8?B?{}?=", STANDARD.encode(value)).into(),
-        false => value.into(),
+    if name.starts_with(USER_PREFIX) && !value.is_ascii() {
+        format!("=?UTF-8?B?{}?=", STANDARD.encode(value)).into()
+    } else {
+        value.into()
     }
 }
 

@@ -42,12 +42,13 @@ impl S3Call {
     /// The object of the request.
     pub(super) async fn open_object(&self) -> Result<Arc<OpenObject>, S3Failure> {
         let target = self.stored_key()?;
-        let failure = match target.is_folder {
-            true => StoreError::NotFound,
-            false => match self.open_stored(&target).await {
+        let failure = if target.is_folder {
+            StoreError::NotFound
+        } else {
+            match self.open_stored(&target).await {
                 Ok(object) => return Ok(object),
                 Err(error) => error,
-            },
+            }
         };
         self.missing(&failure).await
     }
@@ -147,9 +148,10 @@ impl S3Call {
         if let Some(number) = self.part_number_of_object()? {
             return part_range(metadata, number).map(Some);
         }
-        match applies {
-            true => self.range_of_field(metadata.len),
-            false => Ok(None),
+        if applies {
+            self.range_of_field(metadata.len)
+        } else {
+            Ok(None)
         }
     }
 
@@ -158,9 +160,10 @@ impl S3Call {
     /// an empty one by the refusal.
     fn range_of_field(&self, len: u64) -> Result<Option<Range<u64>>, S3Failure> {
         let last_bytes = |value: &HeaderValue| value.as_bytes().starts_with(b"bytes=-");
-        let length = match self.headers.get(RANGE).is_some_and(last_bytes) {
-            true => len,
-            false => len.max(1),
+        let length = if self.headers.get(RANGE).is_some_and(last_bytes) {
+            len
+        } else {
+            len.max(1)
         };
         match select_ranges(&self.headers, length, &RangeLimits::default()) {
             RangeSelection::Single(range) if range.end <= len => Ok(Some(range)),
@@ -192,9 +195,10 @@ impl S3Call {
         let total = object.metadata().len;
         let sent = range.clone().unwrap_or(0..total);
         let length = sent.end - sent.start;
-        let body = match self.method == Method::HEAD {
-            true => ServeBody::empty(),
-            false => self.context.file_body(object, sent.clone()),
+        let body = if self.method == Method::HEAD {
+            ServeBody::empty()
+        } else {
+            self.context.file_body(object, sent.clone())
         };
         let mut response = ServeResponse::new(body);
         let headers = response.headers_mut();
@@ -340,15 +344,14 @@ fn delete_stored(
     target: &StoredKey,
     check: Option<VersionCheck<'_>>,
 ) -> Result<(), StoreError> {
-    let deleted = match target.is_folder {
-        true => store.delete_folder_object(&target.key),
-        false => {
-            let path = RequestPath {
-                key: target.key.clone(),
-                is_folder: false,
-            };
-            store.delete(&path, check)
-        }
+    let deleted = if target.is_folder {
+        store.delete_folder_object(&target.key)
+    } else {
+        let path = RequestPath {
+            key: target.key.clone(),
+            is_folder: false,
+        };
+        store.delete(&path, check)
     };
     match deleted {
         Ok(()) => {

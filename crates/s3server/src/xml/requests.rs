@@ -84,9 +84,10 @@ pub(crate) fn parse_complete_upload(document: &[u8]) -> Result<Vec<CompletedPart
         }
     }
     reader.finish()?;
-    match parts.is_empty() {
-        true => Err(malformed()),
-        false => Ok(parts),
+    if parts.is_empty() {
+        Err(malformed())
+    } else {
+        Ok(parts)
     }
 }
 

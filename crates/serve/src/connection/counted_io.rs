@@ -219,9 +219,10 @@ impl<S: ServerTransport> CountedIo<S> {
         let is_first = !mapped.mark_started();
         let is_at_once = is_first && range.end - range.start <= SENT_AT_ONCE;
         if end == range.end && !is_at_once {
-            match range.end - range.start > CHECKED_END {
-                true => end -= CHECKED_END,
-                false => object.check_unchanged()?,
+            if range.end - range.start > CHECKED_END {
+                end -= CHECKED_END
+            } else {
+                object.check_unchanged()?
             }
         }
         let len = end - range.start;

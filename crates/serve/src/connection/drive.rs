@@ -120,9 +120,10 @@ fn report(connection: &ConnectionState, early: &EarlyClose) {
             tracing::debug!(?peer, timeout = %kind, "a connection timed out");
         }
         EarlyClose::Failed(error) => {
-            metrics.count_fault(match error.is_parse() {
-                true => ConnectionFault::Protocol,
-                false => ConnectionFault::Io,
+            metrics.count_fault(if error.is_parse() {
+                ConnectionFault::Protocol
+            } else {
+                ConnectionFault::Io
             });
             let error = error as &dyn std::error::Error;
             tracing::debug!(?peer, error, "a connection ended early");
@@ -241,9 +242,10 @@ impl ServerConnectionDriver {
             }
             // hyper has refused the request with a response.
             Err(EarlyClose::Failed(error)) if error.is_parse() => {
-                log(match error.is_parse_too_large() {
-                    true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    false => StatusCode::BAD_REQUEST,
+                log(if error.is_parse_too_large() {
+                    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+                } else {
+                    StatusCode::BAD_REQUEST
                 });
                 let _ = Box::pin(self.close(io, true)).await;
                 Err(EarlyClose::Failed(error))

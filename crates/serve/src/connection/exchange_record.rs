@@ -100,9 +100,10 @@ impl ExchangeRecord {
         let is_incomplete = is_incomplete || self.is_incomplete;
         let duration = self.started.elapsed();
         // For an incomplete body only the connection's count is a bound. That includes heads.
-        let sent = match is_incomplete {
-            true => self.body_bytes.min(sent.saturating_sub(self.sent_before)),
-            false => self.body_bytes,
+        let sent = if is_incomplete {
+            self.body_bytes.min(sent.saturating_sub(self.sent_before))
+        } else {
+            self.body_bytes
         };
         options
             .metrics

@@ -58,9 +58,10 @@ pub(crate) const FILE_METHODS: HeaderValue =
 
 /// The methods that the server supports.
 pub(crate) fn allowed_methods(is_writable: bool) -> HeaderValue {
-    HeaderValue::from_static(match is_writable {
-        true => "GET, HEAD, PUT, POST, DELETE, OPTIONS",
-        false => "GET, HEAD, OPTIONS",
+    HeaderValue::from_static(if is_writable {
+        "GET, HEAD, PUT, POST, DELETE, OPTIONS"
+    } else {
+        "GET, HEAD, OPTIONS"
     })
 }
 

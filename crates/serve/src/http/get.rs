@@ -66,9 +66,10 @@ pub(crate) fn respond(
     let is_range = request.method == Method::GET
         && request.headers.contains_key(RANGE)
         && conditions.range_applies(current, SystemTime::now());
-    let selection = match is_range {
-        true => select_ranges(request.headers, meta.len, &RangeLimits::default()),
-        false => RangeSelection::Whole,
+    let selection = if is_range {
+        select_ranges(request.headers, meta.len, &RangeLimits::default())
+    } else {
+        RangeSelection::Whole
     };
     let mut response = match selection {
         RangeSelection::Unsatisfiable => return unsatisfiable_response(meta.len),
@@ -132,9 +133,10 @@ fn insert_headers(
         sandbox_active_content(headers);
     }
     let configured = server.options.cache_control.as_ref();
-    let value = match request.is_personal {
-        true => Some(private_cache_control(configured)),
-        false => configured.cloned(),
+    let value = if request.is_personal {
+        Some(private_cache_control(configured))
+    } else {
+        configured.cloned()
     };
     if let Some(value) = value {
         headers.insert(CACHE_CONTROL, value);

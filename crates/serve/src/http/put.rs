@@ -154,9 +154,12 @@ fn over_quota_text(room: u64, needed: Option<u64>) -> String {
     let [left, wanted] =
         [Some(room), needed].map(|bytes| bytes.map(|bytes| DisplaySize(bytes).to_string()));
     let is_close = left == wanted;
-    let shown = |bytes: u64| match is_close {
-        true => format!("{bytes} bytes"),
-        false => DisplaySize(bytes).to_string(),
+    let shown = |bytes: u64| {
+        if is_close {
+            format!("{bytes} bytes")
+        } else {
+            DisplaySize(bytes).to_string()
+        }
     };
     let wanted = needed.map_or_else(
         || "this file has more".to_owned(),
@@ -305,9 +308,10 @@ impl UploadCommit {
         if let Some(object) = self.object {
             upload.set_attributes((object.attributes)());
         }
-        match self.conditions.is_empty() {
-            true => upload.commit(None),
-            false => upload.commit(Some(&|meta| (self.conditions_hold)(&self.conditions, meta))),
+        if self.conditions.is_empty() {
+            upload.commit(None)
+        } else {
+            upload.commit(Some(&|meta| (self.conditions_hold)(&self.conditions, meta)))
         }
     }
 }

@@ -179,9 +179,10 @@ impl ConnectionService {
         origin: Option<HeaderMap>,
     ) -> ResponseFutureState {
         let checked = self.check_well_formed(&head, &body).and_then(|()| {
-            match is_signed || self.is_host_allowed(&head) {
-                true => Ok(()),
-                false => Err(misdirected_response().into()),
+            if is_signed || self.is_host_allowed(&head) {
+                Ok(())
+            } else {
+                Err(misdirected_response().into())
             }
         });
         if let Err(response) = checked {

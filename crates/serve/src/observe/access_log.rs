@@ -244,9 +244,10 @@ fn write_json(record: &AccessRecord, line: &mut Vec<u8>) {
     let agent = record.user_agent.as_ref();
     let agent = agent.map(|agent| String::from_utf8_lossy(agent.as_bytes()));
     write_json_field(",\"user_agent\":", agent.as_deref(), line);
-    let cut: &[u8] = match record.is_incomplete {
-        true => b",\"cut_short\":true}",
-        false => b",\"cut_short\":false}",
+    let cut: &[u8] = if record.is_incomplete {
+        b",\"cut_short\":true}"
+    } else {
+        b",\"cut_short\":false}"
     };
     line.extend_from_slice(cut);
 }

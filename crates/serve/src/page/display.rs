@@ -178,9 +178,10 @@ mod tests {
     fn times_are_in_utc() {
         let at = |seconds: i64| {
             let span = Duration::from_secs(seconds.unsigned_abs());
-            let time = match seconds < 0 {
-                true => SystemTime::UNIX_EPOCH - span,
-                false => SystemTime::UNIX_EPOCH + span,
+            let time = if seconds < 0 {
+                SystemTime::UNIX_EPOCH - span
+            } else {
+                SystemTime::UNIX_EPOCH + span
             };
             DisplayUtc(time).to_string()
         };

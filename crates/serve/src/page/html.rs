@@ -312,9 +312,10 @@ impl HtmlPage<'_> {
                 write!(out, " aria-sort=\"{direction}\"")?;
             }
             // Another click reverses the order. Users look for the largest and the latest first.
-            let descending = match is_current {
-                true => !request.descending,
-                false => sort != SortKey::Name,
+            let descending = if is_current {
+                !request.descending
+            } else {
+                sort != SortKey::Name
             };
             write!(
                 out,

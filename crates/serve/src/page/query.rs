@@ -308,9 +308,10 @@ impl ListQuery {
             PageStart::After(cursor) => (cursor, ListQueryParameter::After),
             PageStart::Before(cursor) => (cursor, ListQueryParameter::Before),
         };
-        match cursor.is_for_order(self.sort, self.descending) {
-            true => Ok(()),
-            false => Err(ListQueryError::OtherOrder(parameter)),
+        if cursor.is_for_order(self.sort, self.descending) {
+            Ok(())
+        } else {
+            Err(ListQueryError::OtherOrder(parameter))
         }
     }
 }

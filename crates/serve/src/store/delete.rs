@@ -72,9 +72,10 @@ impl FileStore {
         folder: &OwnedFd,
         before: &Stat,
     ) -> Result<(), StoreError> {
-        let flags = match path.is_folder {
-            true => AtFlags::REMOVEDIR,
-            false => AtFlags::empty(),
+        let flags = if path.is_folder {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
         };
         let bytes = match FileType::from_raw_mode(before.st_mode) {
             FileType::RegularFile => file_size(before),

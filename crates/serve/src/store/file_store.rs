@@ -121,14 +121,16 @@ impl FileStore {
     /// When the path is not a directory, or may not be read, or written to as the options ask.
     pub fn open(path: &Path, options: FileStoreOptions) -> Result<Self, StoreError> {
         let root = StoreRoot::open(path)?;
-        let root = match options.follow_links {
-            true => root,
-            false => root.without_links(),
+        let root = if options.follow_links {
+            root
+        } else {
+            root.without_links()
         };
         let root = Arc::new(root);
-        let (temporaries, cleaned) = match options.writable {
-            true => Some(TemporaryFolder::open(&root)?).unzip(),
-            false => (None, None),
+        let (temporaries, cleaned) = if options.writable {
+            Some(TemporaryFolder::open(&root)?).unzip()
+        } else {
+            (None, None)
         };
         let used = match (options.writable, options.quota) {
             (true, Some(_)) => usage::folder_bytes(root.top()),
@@ -257,9 +259,10 @@ impl FileStore {
     /// [`StoreError::ConditionFailed`] if the condition does not hold.
     pub fn check(&self, key: &ObjectKey, check: VersionCheck<'_>) -> Result<bool, StoreError> {
         let current = self.current_metadata(key)?;
-        match check(current.as_ref()) {
-            true => Ok(current.is_some()),
-            false => Err(StoreError::ConditionFailed),
+        if check(current.as_ref()) {
+            Ok(current.is_some())
+        } else {
+            Err(StoreError::ConditionFailed)
         }
     }
 

@@ -46,9 +46,10 @@ pub(super) mod faulty_disk {
     pub(super) fn before_flush(file: BorrowedFd<'_>) -> io::Result<()> {
         DISK.with_borrow_mut(|disk| {
             disk.flushed.push(rustix::fs::fstat(file)?.st_ino);
-            match disk.fails_at == Some(disk.flushed.len() - 1) {
-                true => Err(rustix::io::Errno::IO.into()),
-                false => Ok(()),
+            if disk.fails_at == Some(disk.flushed.len() - 1) {
+                Err(rustix::io::Errno::IO.into())
+            } else {
+                Ok(())
             }
         })
     }

@@ -313,17 +313,19 @@ impl KeyWalk {
             let Some(is_folder) = is_folder(&level.folder, name, entry.file_type())? else {
                 continue;
             };
-            let name = match is_folder {
-                true => format!("{name}/"),
-                false => name.to_owned(),
+            let name = if is_folder {
+                format!("{name}/")
+            } else {
+                name.to_owned()
             };
             if after.is_some_and(|after| name.as_str() <= after) {
                 continue;
             }
             let key = format!("{}{name}", level.key);
-            let wanted = match is_folder {
-                true => self.may_hold_wanted(&key),
-                false => self.is_wanted(&key),
+            let wanted = if is_folder {
+                self.may_hold_wanted(&key)
+            } else {
+                self.is_wanted(&key)
             };
             if !wanted {
                 continue;

@@ -108,9 +108,10 @@ impl OpenObject {
         let Some(identity) = stat_version(&opened)? else {
             return Ok(OpenedKey::Folder);
         };
-        let stored = match identity.may_have_digest() {
-            true => StoredWithFile::read(&opened, &identity, records),
-            false => StoredWithFile::default(),
+        let stored = if identity.may_have_digest() {
+            StoredWithFile::read(&opened, &identity, records)
+        } else {
+            StoredWithFile::default()
         };
         let filesystem = FilesystemKind::of_file(&opened);
         Ok(OpenedKey::File(Self::new(

@@ -168,12 +168,13 @@ impl StorageQuota {
             return Ok(());
         };
         let count = self.lock();
-        match count.fits(bytes.saturating_sub(existing_bytes), limit) {
-            true => Ok(()),
-            false => Err(self.refuse(
+        if count.fits(bytes.saturating_sub(existing_bytes), limit) {
+            Ok(())
+        } else {
+            Err(self.refuse(
                 count.free(limit).saturating_add(existing_bytes),
                 Some(bytes),
-            )),
+            ))
         }
     }
 

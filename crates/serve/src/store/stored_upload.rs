@@ -354,11 +354,10 @@ impl Drop for PartWriter {
     fn drop(&mut self) {
         let is_in_slot = self.name == DATA;
         if !self.is_finished {
-            let is_freed = match is_in_slot {
-                true => free_range(&self.file, self.offset, self.written).is_ok(),
-                false => {
-                    unlink(&self.upload.folder, self.name.as_bytes(), AtFlags::empty()).is_ok()
-                }
+            let is_freed = if is_in_slot {
+                free_range(&self.file, self.offset, self.written).is_ok()
+            } else {
+                unlink(&self.upload.folder, self.name.as_bytes(), AtFlags::empty()).is_ok()
             };
             // Bytes that stay on the disk count until the upload is over.
             if is_freed {
@@ -449,9 +448,10 @@ pub(super) fn read_parts(folder: &OwnedFd) -> Result<BTreeMap<u16, StoredPart>, 
         let Ok(part) = serde_json::from_str::<StoredPart>(&line?) else {
             continue;
         };
-        match part.boot.as_ref().is_none_or(|of| *of == boot) {
-            true => parts.insert(part.number, part),
-            false => parts.remove(&part.number),
+        if part.boot.as_ref().is_none_or(|of| *of == boot) {
+            parts.insert(part.number, part)
+        } else {
+            parts.remove(&part.number)
         };
     }
     Ok(parts)

@@ -256,13 +256,14 @@ impl OpenTemporaryFolder {
 fn refuse_planted(folder: &OwnedFd, root: &OwnedFd) -> Result<(), StoreError> {
     let (folder, root) = (rustix::fs::fstat(folder)?, rustix::fs::fstat(root)?);
     let user = rustix::process::geteuid().as_raw();
-    match may_be_planted(folder.st_uid, user, root.st_uid, root.st_mode) {
-        true => Err(io::Error::new(
+    if may_be_planted(folder.st_uid, user, root.st_uid, root.st_mode) {
+        Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "the folder .haul in it belongs to another user, and others may write there: remove it, or serve another folder",
         )
-        .into()),
-        false => Ok(()),
+        .into())
+    } else {
+        Ok(())
     }
 }
 

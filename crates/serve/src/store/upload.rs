@@ -147,9 +147,10 @@ impl Upload {
         scope: OpenScope,
     ) -> Result<Self, StoreError> {
         let temporaries = store.temporaries.as_ref().ok_or(StoreError::ReadOnly)?;
-        let location = match store.options.discard_uploads {
-            true => None,
-            false => Some(UploadLocation::new(store, temporaries, key, scope)?),
+        let location = if store.options.discard_uploads {
+            None
+        } else {
+            Some(UploadLocation::new(store, temporaries, key, scope)?)
         };
         let existing = match &location {
             Some(location) if store.quota.is_limited() => location.existing_bytes(key),
@@ -202,9 +203,10 @@ impl Upload {
     /// # Errors
     /// When the disk is full.
     pub fn try_write(&mut self, chunks: &mut [Bytes]) -> Result<bool, StoreError> {
-        let flags = match self.in_memory {
-            true => ReadWriteFlags::empty(),
-            false => NOWAIT,
+        let flags = if self.in_memory {
+            ReadWriteFlags::empty()
+        } else {
+            NOWAIT
         };
         self.write_with(chunks, flags)
     }
@@ -228,9 +230,12 @@ impl Upload {
                 .map(|chunk| IoSlice::new(chunk))
                 .collect();
             let file = &location.temporary.file;
-            let written = rustix::io::retry_on_intr(|| match flags.is_empty() {
-                true => rustix::io::pwritev(file, &slices, self.written),
-                false => rustix::io::pwritev2(file, &slices, self.written, flags),
+            let written = rustix::io::retry_on_intr(|| {
+                if flags.is_empty() {
+                    rustix::io::pwritev(file, &slices, self.written)
+                } else {
+                    rustix::io::pwritev2(file, &slices, self.written, flags)
+                }
             });
             let mut written = match written {
                 // It would wait, or the file system does not support the flag.

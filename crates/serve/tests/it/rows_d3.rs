@@ -104,9 +104,10 @@ fn d3_a_long_unfinished_upload_leaves_nothing_on_the_disk() {
                         server.temporary_files() == 1
                     });
                     assert_eq!(server.read_file("key").unwrap(), b"old");
-                    match is_reset {
-                        true => client.reset(),
-                        false => drop(client),
+                    if is_reset {
+                        client.reset()
+                    } else {
+                        drop(client)
                     }
                     assert_unchanged(&server, &format!("{transport:?} {cut} {is_reset}"));
                 }

@@ -114,12 +114,13 @@ fn check_one(
     // A refused request has changed nothing.
     let is_clean =
         !matches!(expected, Refused(_) | RefusedBy(_)) || server.read_file("f").is_none();
-    match is_right && is_clean {
-        true => Ok(()),
-        false => Err(format!(
+    if is_right && is_clean {
+        Ok(())
+    } else {
+        Err(format!(
             "{expected:?}, but {statuses:?}, smuggled: {is_smuggled}, put: {:?}",
             server.read_file("f")
-        )),
+        ))
     }
 }
 

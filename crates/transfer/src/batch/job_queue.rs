@@ -75,9 +75,10 @@ impl JobQueue {
             return Err(WindowFull::Window(job));
         }
         if follows_spilled || dispatcher.is_crowding(host) {
-            return Err(match dispatcher.may_spill(now) {
-                true => WindowFull::Host(job),
-                false => WindowFull::Window(job),
+            return Err(if dispatcher.may_spill(now) {
+                WindowFull::Host(job)
+            } else {
+                WindowFull::Window(job)
             });
         }
         dispatcher.add(host, job, now);

@@ -47,9 +47,10 @@ impl PublishedRows {
     pub(super) fn new(directory: &Path) -> Self {
         let records = RecordFile::new(directory);
         Self {
-            max_bytes: match records.is_on_disk() {
-                true => MAX_BYTES,
-                false => MAX_MEMORY,
+            max_bytes: if records.is_on_disk() {
+                MAX_BYTES
+            } else {
+                MAX_MEMORY
             },
             records,
             offsets: HashMap::new(),

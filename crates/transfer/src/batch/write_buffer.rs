@@ -143,9 +143,10 @@ impl WriteBuffer {
                 }
             }
         };
-        match stays_in_memory {
-            true => write_all(),
-            false => blocking(write_all),
+        if stays_in_memory {
+            write_all()
+        } else {
+            blocking(write_all)
         }
         drop(slot);
         // The commit thread ends after the workers, unless it panicked, and then the batch ends.

@@ -212,9 +212,10 @@ impl ObjectDeletion {
         }
         self.keys.push(key);
         self.check_refusals().await?;
-        match self.keys.len() >= MAX_DELETED_KEYS {
-            true => self.send().await,
-            false => Ok(()),
+        if self.keys.len() >= MAX_DELETED_KEYS {
+            self.send().await
+        } else {
+            Ok(())
         }
     }
 
@@ -249,17 +250,19 @@ impl ObjectDeletion {
     }
 
     async fn check_stop(&mut self) -> Result<(), DeletionError> {
-        match self.session.stop.is_cancelled() {
-            true => Err(self.abandon(BucketError::Interrupted).await),
-            false => Ok(()),
+        if self.session.stop.is_cancelled() {
+            Err(self.abandon(BucketError::Interrupted).await)
+        } else {
+            Ok(())
         }
     }
 
     /// Deletes nothing more: waits for the requests under way, whose keys are reported, and returns why it ends.
     pub async fn abandon(&mut self, reason: BucketError) -> DeletionError {
-        let reported = match self.options.dry_run {
-            true => self.send().await,
-            false => self.take_all_responses().await,
+        let reported = if self.options.dry_run {
+            self.send().await
+        } else {
+            self.take_all_responses().await
         };
         reported.err().unwrap_or_else(|| reason.into())
     }
@@ -316,9 +319,10 @@ impl ObjectDeletion {
         self.summary.failed += 1;
         // An error in a response of 200 has no status of its own.
         let reach = RefusalReach::of_response(StatusCode::OK, &failure.code);
-        let step = match self.options.shares_refusals {
-            true => self.refusals.on_refused(reach, &failure.code),
-            false => RefusalStep::Tell,
+        let step = if self.options.shares_refusals {
+            self.refusals.on_refused(reach, &failure.code)
+        } else {
+            RefusalStep::Tell
         };
         let failure = DeletionFailure::Object { bucket, failure };
         match step {

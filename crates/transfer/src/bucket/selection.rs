@@ -88,9 +88,10 @@ impl NamedObjects {
                 ..ObjectSelection::below(folder, filter.clone())
             });
         }
-        match has_patterns && KeyPattern::is_pattern(&address.key) {
-            true => Self::Selection(ObjectSelection::matching(address)),
-            false => Self::One(address.clone()),
+        if has_patterns && KeyPattern::is_pattern(&address.key) {
+            Self::Selection(ObjectSelection::matching(address))
+        } else {
+            Self::One(address.clone())
         }
     }
 

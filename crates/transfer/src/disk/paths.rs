@@ -133,9 +133,10 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
 
 /// A relative path without a directory is in the working directory, `.`.
 pub(crate) fn or_current_directory(directory: &Path) -> &Path {
-    match directory.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => directory,
+    if directory.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        directory
     }
 }
 

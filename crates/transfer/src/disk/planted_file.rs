@@ -12,9 +12,10 @@ use haul_plan::may_be_planted;
 /// # Errors
 /// [`io::ErrorKind::PermissionDenied`] with the reason; the error of the system.
 pub(crate) fn refuse_planted(file: &File, path: &Path) -> io::Result<()> {
-    match is_planted(file.metadata()?.uid(), path)? {
-        true => Err(refusal()),
-        false => Ok(()),
+    if is_planted(file.metadata()?.uid(), path)? {
+        Err(refusal())
+    } else {
+        Ok(())
     }
 }
 
@@ -24,9 +25,10 @@ pub(crate) fn refuse_planted(file: &File, path: &Path) -> io::Result<()> {
 /// Those of [`refuse_planted`].
 pub fn refuse_planted_folder(path: &Path) -> io::Result<()> {
     let found = path.symlink_metadata()?;
-    match !found.is_dir() || is_planted(found.uid(), path)? {
-        true => Err(refusal()),
-        false => Ok(()),
+    if !found.is_dir() || is_planted(found.uid(), path)? {
+        Err(refusal())
+    } else {
+        Ok(())
     }
 }
 

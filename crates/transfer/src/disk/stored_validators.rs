@@ -145,9 +145,10 @@ pub(crate) fn store_validators(
     let keeps = !storage.lacks_metadata();
     let store = |modified| store_time_and_tag(file, version, url, keeps, known, modified);
     let note = store(original_time.or(last_modified));
-    match !note.kept.attribute && original_time.is_some() {
-        true => store(last_modified),
-        false => note,
+    if !note.kept.attribute && original_time.is_some() {
+        store(last_modified)
+    } else {
+        note
     }
 }
 
@@ -166,9 +167,10 @@ fn store_time_and_tag(
     let has_validator = modified.is_some() || version.etag.is_some();
     // Some file systems round times, or refuse them silently.
     let trusted = || known?.trusted(wanted.filter(|_| is_set)?);
-    let found = match has_validator {
-        true => trusted().or_else(|| SizeAndTime::of_file(file)),
-        false => None,
+    let found = if has_validator {
+        trusted().or_else(|| SizeAndTime::of_file(file))
+    } else {
+        None
     };
     let lost_time = wanted.filter(|wanted| found.map(|found| found.modified) != Some(*wanted));
     if let (Some(known), Some(kept), None) = (known, wanted, lost_time) {

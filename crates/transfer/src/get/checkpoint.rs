@@ -159,5 +159,4 @@ fn checkpoint(
 }
 
 #[cfg(test)]
-#[path = "checkpoint_tests.rs"]
 mod tests;

@@ -132,9 +132,10 @@ impl JobContext<'_> {
 
     /// What may happen to a file that exists.
     pub(super) fn existing_file(&self) -> ExistingFilePolicy {
-        match self.job.replaces_file {
-            true => ExistingFilePolicy::Overwrite,
-            false => self.options().existing_file,
+        if self.job.replaces_file {
+            ExistingFilePolicy::Overwrite
+        } else {
+            self.options().existing_file
         }
     }
 

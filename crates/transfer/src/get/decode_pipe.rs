@@ -270,9 +270,10 @@ impl BodyDecoder {
 
 /// The error of a decoder as one about the body, unless the output failed. Decoders use several kinds for a wrong body.
 fn body_error(decoder: &ContentDecoder<HashingWriter>, error: io::Error) -> io::Error {
-    match decoder.output().has_failed {
-        true => error,
-        false => io::Error::new(io::ErrorKind::InvalidData, error),
+    if decoder.output().has_failed {
+        error
+    } else {
+        io::Error::new(io::ErrorKind::InvalidData, error)
     }
 }
 

@@ -32,9 +32,10 @@ impl ExpectedDigests {
 
     /// What the responses of a version must have in common.
     pub(crate) fn pinned(&self, version: &ResourceVersion) -> ResourceVersion {
-        match self.identify_version {
-            true => version.without_validators(),
-            false => version.clone(),
+        if self.identify_version {
+            version.without_validators()
+        } else {
+            version.clone()
         }
     }
 

@@ -147,9 +147,12 @@ impl FirstRequest<'_> {
             joined => joined.as_ref().into(),
         };
         let joined = self.resumed.filter(|_| !self.replaces);
-        let choose_range = |round_trip| match self.asks_for_all {
-            true => 0..u64::MAX,
-            false => first_range(context, sources, joined, round_trip),
+        let choose_range = |round_trip| {
+            if self.asks_for_all {
+                0..u64::MAX
+            } else {
+                first_range(context, sources, joined, round_trip)
+            }
         };
         let range = source.may_send_range.then(|| choose_range(Duration::ZERO));
         let mut request = source.request(range, &context.job.headers);

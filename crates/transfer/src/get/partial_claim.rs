@@ -322,13 +322,13 @@ fn unusable(
     if !digests.supports(saved.joined) {
         return Some(NO_DIGEST_ANY_MORE);
     }
-    let is_identified = match same_source {
-        true => saved_version.may_be_resumed(version, digests.verifies()),
+    let is_identified = if same_source {
+        saved_version.may_be_resumed(version, digests.verifies())
+    } else {
         // Another host's validators: they prove the same file or nothing.
-        false => {
-            let tags = saved_version.etag.as_ref().zip(version.etag.as_ref());
-            tags.is_some_and(|(a, b)| a.strong_eq(b)) || digests.verifies()
-        }
+
+        let tags = saved_version.etag.as_ref().zip(version.etag.as_ref());
+        tags.is_some_and(|(a, b)| a.strong_eq(b)) || digests.verifies()
     };
     (!is_identified).then_some(NOTHING_IDENTIFIES_VERSION)
 }

@@ -201,10 +201,13 @@ impl PartialDownload {
                 Err(unusable) => break Err(unusable),
             }
         };
-        let length_fits = || match blocking(|| self.storage.length())? <= saved.header.length {
-            true => Ok(()),
-            // Whoever made it longer may have done more.
-            false => Err(UnusableJournal::Bytes),
+        let length_fits = || {
+            if blocking(|| self.storage.length())? <= saved.header.length {
+                Ok(())
+            } else {
+                // Whoever made it longer may have done more.
+                Err(UnusableJournal::Bytes)
+            }
         };
         match checked
             .and_then(|()| length_fits())
@@ -378,5 +381,4 @@ fn is_regular_file(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[path = "partial_download_tests.rs"]
 mod tests;

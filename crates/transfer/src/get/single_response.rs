@@ -204,9 +204,10 @@ impl SingleResponseFetch<'_> {
         if !response.redirected {
             host.set_multiplexed(response.max_streams.is_some());
         }
-        let responder = match response.redirected {
-            true => self.engine.host_limits.host(&response.url),
-            false => host,
+        let responder = if response.redirected {
+            self.engine.host_limits.host(&response.url)
+        } else {
+            host
         };
         let (response, content, permit) = match responder.try_move_permit(permit) {
             Ok(permit) => (response, content, permit),
@@ -378,9 +379,10 @@ impl SingleResponseFetch<'_> {
         let found = body.beginning();
         let media_type = info.version.media_type.as_deref();
         let is_nothing = bytes == 0 && !info.version.has_validator();
-        match is_nothing || begins_other_document(Some(&on_disk), media_type, &found) {
-            true => Err(found),
-            false => Ok(()),
+        if is_nothing || begins_other_document(Some(&on_disk), media_type, &found) {
+            Err(found)
+        } else {
+            Ok(())
         }
     }
 

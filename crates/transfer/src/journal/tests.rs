@@ -1,5 +1,7 @@
 //! The format: records are read back as they were written, and damage is detected.
 
+mod damage;
+
 use proptest::prelude::*;
 use url::Url;
 

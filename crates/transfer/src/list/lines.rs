@@ -168,9 +168,10 @@ impl LineReader {
     /// Looks at the first byte of the next line, and waits for it, or for a moment only.
     pub(super) fn peek_byte(&mut self, waits: bool) -> PeekedByte {
         loop {
-            let bytes = match waits {
-                true => self.source.fill_buf(),
-                false => self.patience.briefly(|| self.source.fill_buf()),
+            let bytes = if waits {
+                self.source.fill_buf()
+            } else {
+                self.patience.briefly(|| self.source.fill_buf())
             };
             match bytes {
                 Ok(bytes) => {

@@ -100,9 +100,10 @@ impl UrlList {
         match option_of(&self.lines, text) {
             Some(option) => {
                 self.waits_for_options = true;
-                let problem = match self.is_given_early {
-                    true => BadLineProblem::LateOption,
-                    false => BadLineProblem::OptionWithoutUrl,
+                let problem = if self.is_given_early {
+                    BadLineProblem::LateOption
+                } else {
+                    BadLineProblem::OptionWithoutUrl
                 };
                 Err(option_error(line, option, problem))
             }

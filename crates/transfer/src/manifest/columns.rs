@@ -223,9 +223,10 @@ impl From<u64> for ColumnValue<'_> {
 
 impl From<Box<[String]>> for ColumnValue<'_> {
     fn from(texts: Box<[String]>) -> Self {
-        match texts.is_empty() {
-            true => Self::None,
-            false => Self::Texts(texts),
+        if texts.is_empty() {
+            Self::None
+        } else {
+            Self::Texts(texts)
         }
     }
 }

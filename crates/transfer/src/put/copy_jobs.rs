@@ -154,9 +154,10 @@ impl CopyJobs {
 
     fn job(&mut self, source: SourceObject, name: &str) -> FoundUpload {
         let target = &self.settings.target;
-        let target = match target.is_prefix() {
-            true => target.with_key(format!("{}{name}", target.key)),
-            false => target.clone(),
+        let target = if target.is_prefix() {
+            target.with_key(format!("{}{name}", target.key))
+        } else {
+            target.clone()
         };
         if target == source.address {
             return Err(InputError::CopyToItself(target));

@@ -153,9 +153,10 @@ impl UploadEngine {
         context.announce(Some(path), Some(size)).await;
         let is_small = size <= context.state.options.single_request_bytes();
         let upload = async {
-            match is_small {
-                true => single_request::upload(context, path, Arc::new(file)).await,
-                false => Box::pin(multipart::upload(context, path, Arc::new(file))).await,
+            if is_small {
+                single_request::upload(context, path, Arc::new(file)).await
+            } else {
+                Box::pin(multipart::upload(context, path, Arc::new(file))).await
             }
         };
         context.with_progress(Some(size), upload).await

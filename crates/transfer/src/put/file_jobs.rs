@@ -190,9 +190,10 @@ impl FileJobs {
     /// The upload of a file; `None` if there is one already.
     fn file(&mut self, path: &Path, name: &Path, metadata: &Metadata) -> Option<FoundUpload> {
         let prefix = &self.settings.target;
-        let target = match prefix.is_prefix() {
-            false => Ok(prefix.clone()),
-            true => prefix.below(name),
+        let target = if prefix.is_prefix() {
+            prefix.below(name)
+        } else {
+            Ok(prefix.clone())
         };
         let path = path.to_owned();
         let target = match target {

@@ -91,9 +91,10 @@ async fn upload_file(context: &UploadContext<Url>, path: &Path) -> Result<Upload
         None => sending.await?,
     };
     let is_unchanged = blocking(|| file.is_unchanged(path));
-    match is_unchanged.map_err(|error| PutError::local("read", path, error))? {
-        true => Ok(outcome(context, &headers, size)),
-        false => Err(PutError::ChangedAfterwards { path: path.into() }),
+    if is_unchanged.map_err(|error| PutError::local("read", path, error))? {
+        Ok(outcome(context, &headers, size))
+    } else {
+        Err(PutError::ChangedAfterwards { path: path.into() })
     }
 }
 
@@ -147,9 +148,12 @@ async fn upload_stdin(context: &UploadContext<Url>) -> Result<UploadOutcome, Put
     let sending = context.send_with_slot(|| {
         Box::pin(async {
             let sent = send(context, body.clone()).await;
-            sent.map_err(|error| match body.can_be_opened() {
-                true => error,
-                false => HttpPutError::BodyGone(Box::new(error)),
+            sent.map_err(|error| {
+                if body.can_be_opened() {
+                    error
+                } else {
+                    HttpPutError::BodyGone(Box::new(error))
+                }
             })
         })
     });
@@ -182,13 +186,12 @@ async fn send(context: &UploadContext<Url>, body: RequestBody) -> Result<HeaderM
         response = request(context, body, false).await?;
     }
     let url = &context.target;
-    match response.status.is_success() {
-        true => {
-            let headers = response.headers.clone();
-            response.discard().await;
-            Ok(headers)
-        }
-        false => Err(HttpPutError::of_response(url, response).await),
+    if response.status.is_success() {
+        let headers = response.headers.clone();
+        response.discard().await;
+        Ok(headers)
+    } else {
+        Err(HttpPutError::of_response(url, response).await)
     }
 }
 

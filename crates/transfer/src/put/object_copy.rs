@@ -38,9 +38,10 @@ pub(super) async fn copy(
 ) -> Result<UploadOutcome, PutError> {
     let source = &with_etag(context, listed).await?;
     let largest = context.state.options.part_bytes.unwrap_or(MAX_PART_BYTES);
-    let copied = match source.size <= largest {
-        true => copy_whole(context, source).await.map(|stored| (stored, 0)),
-        false => Box::pin(copy_in_parts(context, source)).await,
+    let copied = if source.size <= largest {
+        copy_whole(context, source).await.map(|stored| (stored, 0))
+    } else {
+        Box::pin(copy_in_parts(context, source)).await
     };
     let (stored, parts) = copied.map_err(|error| match error {
         // There is no other condition than the version of the source.

@@ -44,9 +44,10 @@ async fn send(
 ) -> Result<StoredObject, PutError> {
     let range = 0..file.snapshot.size;
     let compute = || RangeDigests::compute(context, file, range.clone());
-    let computed = match file.is_in_memory() {
-        true => compute(),
-        false => blocking(compute),
+    let computed = if file.is_in_memory() {
+        compute()
+    } else {
+        blocking(compute)
     };
     let digests = computed.map_err(|error| PutError::local("read", path, error))?;
     let checksums = digests.checksums;
@@ -122,16 +123,18 @@ impl RangeDigests {
 
 /// The checksums to compute beside CRC-64/NVME.
 pub(super) fn algorithms(context: &UploadContext) -> Vec<DigestAlgorithm> {
-    match context.is_without_checksums() {
-        true => vec![DigestAlgorithm::Md5],
-        false => context.state.options.checksum.into_iter().collect(),
+    if context.is_without_checksums() {
+        vec![DigestAlgorithm::Md5]
+    } else {
+        context.state.options.checksum.into_iter().collect()
     }
 }
 
 /// The checksums that go out with bytes: S3 takes one algorithm, so CRC-64/NVME only where no other was computed.
 pub(super) fn sent_checksums(crc: u64, others: Vec<Checksum>) -> Vec<Checksum> {
-    match others.is_empty() {
-        true => vec![crc64nvme_checksum(crc)],
-        false => others,
+    if others.is_empty() {
+        vec![crc64nvme_checksum(crc)]
+    } else {
+        others
     }
 }

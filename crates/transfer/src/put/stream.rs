@@ -155,9 +155,10 @@ async fn send_part(
 }
 
 fn body_of(bytes: &Bytes) -> RequestBody {
-    match bytes.is_empty() {
-        true => RequestBody::Empty,
-        false => RequestBody::Bytes(bytes.clone()),
+    if bytes.is_empty() {
+        RequestBody::Empty
+    } else {
+        RequestBody::Bytes(bytes.clone())
     }
 }
 

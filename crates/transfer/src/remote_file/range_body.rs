@@ -102,12 +102,11 @@ impl RangeBody {
             return None;
         }
         let last = self.chunk.split_to(missing);
-        let block = match self.block.is_empty() {
-            true => last,
-            false => {
-                self.block.extend_from_slice(&last);
-                std::mem::take(&mut self.block).freeze()
-            }
+        let block = if self.block.is_empty() {
+            last
+        } else {
+            self.block.extend_from_slice(&last);
+            std::mem::take(&mut self.block).freeze()
         };
         let start = self.rest.start;
         self.rest.start += length;

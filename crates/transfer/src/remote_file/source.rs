@@ -130,9 +130,10 @@ impl RemoteFileSource {
     ) -> Result<PartResponse, GetError> {
         let is_to_the_end =
             self.version.as_ref().and_then(|version| version.length) == Some(range.end);
-        let asked = match is_to_the_end {
-            true => range.start..u64::MAX,
-            false => range,
+        let asked = if is_to_the_end {
+            range.start..u64::MAX
+        } else {
+            range
         };
         loop {
             let (response, content) = self.request(asked.clone()).await?;

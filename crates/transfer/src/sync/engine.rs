@@ -130,9 +130,10 @@ impl SyncDeletions {
                         return Err(BucketError::Interrupted.into());
                     }
                     let key = key.map_err(DeletionError::List)?;
-                    let deleted = match options.dry_run {
-                        true => Ok(()),
-                        false => delete_file(&root, &key),
+                    let deleted = if options.dry_run {
+                        Ok(())
+                    } else {
+                        delete_file(&root, &key)
                     };
                     let path = root.join(&key);
                     let event = match deleted {

@@ -79,9 +79,10 @@ pub(super) struct ProblemReporter {
 impl ProblemReporter {
     /// For a thread that may wait.
     pub(super) fn report(&self, problem: FolderProblem) {
-        let counter = match problem.is_left_out() {
-            true => &self.left_out,
-            false => &self.missing,
+        let counter = if problem.is_left_out() {
+            &self.left_out
+        } else {
+            &self.missing
         };
         counter.fetch_add(1, Ordering::Relaxed);
         self.send(InputError::InFolder(problem));

@@ -46,9 +46,10 @@ fn sha256(digest: &str) -> Checksum {
 async fn a_body_comes_in_order_over_one_connection_and_its_digest_is_verified() {
     for is_right in [true, false] {
         let mut case = JobCase::new();
-        let digest = match is_right {
-            true => content().sha256(),
-            false => "0".repeat(64),
+        let digest = if is_right {
+            content().sha256()
+        } else {
+            "0".repeat(64)
         };
         case.checksums = vec![sha256(&digest)];
         let (run, bytes, origin) = stream(case, OriginResource::new(content())).await;

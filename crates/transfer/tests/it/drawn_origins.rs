@@ -115,12 +115,13 @@ pub(crate) async fn check_download(
         ));
     }
     let current = drawn.versions.last().map(ResourceContent::to_vec);
-    match std::fs::read(case.path()).ok() == current {
-        true => Ok(()),
-        false => Err(format!(
+    if std::fs::read(case.path()).ok() == current {
+        Ok(())
+    } else {
+        Err(format!(
             "the second run has no current version (first: {:?})",
             run.result
-        )),
+        ))
     }
 }
 
@@ -182,9 +183,10 @@ async fn check_http2_batch(first: u64) -> Vec<String> {
             let mut requests = requests.lock().unwrap();
             let count = requests.entry(request.path.clone()).or_default();
             *count += 1;
-            match is_healed.load(Ordering::Relaxed) {
-                true => drawn[number].honest_http2_action(request),
-                false => drawn[number].http2_action(request, *count - 1),
+            if is_healed.load(Ordering::Relaxed) {
+                drawn[number].honest_http2_action(request)
+            } else {
+                drawn[number].http2_action(request, *count - 1)
             }
         }
     })

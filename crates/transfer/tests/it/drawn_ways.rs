@@ -59,9 +59,10 @@ async fn check_redirects(seed: u64) -> Result<(), String> {
     let has_secret = |request: &RecordedRequest| {
         request.header("authorization").is_some() || request.header("cookie").is_some()
     };
-    match other.requests().iter().any(has_secret) {
-        true => Err("the login reached another origin".to_owned()),
-        false => Ok(()),
+    if other.requests().iter().any(has_secret) {
+        Err("the login reached another origin".to_owned())
+    } else {
+        Ok(())
     }
 }
 

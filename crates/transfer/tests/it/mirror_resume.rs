@@ -106,9 +106,10 @@ async fn b1_the_digest_of_a_metalink_document_is_compared_even_if_the_document_i
 async fn b1_bytes_accepted_because_of_digests_are_not_resumed_without_them() {
     for with_pieces in [true, false] {
         let mut case = JobCase::new();
-        match with_pieces {
-            true => case.piece_digests = Some(one_piece()),
-            false => case.checksums = vec![sha256()],
+        if with_pieces {
+            case.piece_digests = Some(one_piece())
+        } else {
+            case.checksums = vec![sha256()]
         }
         let (good, hostile) = (
             rate_limited(OriginResource::new(content())).await,

@@ -243,10 +243,10 @@ async fn a_mirror_with_another_date_and_tag_can_deliver_the_file_alone() {
     for wrong in [true, false] {
         let mut case = JobCase::new();
         case.checksums = vec![sha256()];
-        let first = match wrong {
-            true => other_version(9).etag("\"b\""),
-            false => resource_without_date("\"b\"")
-                .rule(RequestMatcher::after_first(6), faults::status(404)),
+        let first = if wrong {
+            other_version(9).etag("\"b\"")
+        } else {
+            resource_without_date("\"b\"").rule(RequestMatcher::after_first(6), faults::status(404))
         };
         let first = first.last_modified("Sun, 13 Nov 1994 08:49:37 GMT");
         let (first, good) = (

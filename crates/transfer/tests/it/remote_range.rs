@@ -58,9 +58,10 @@ async fn a_range_is_one_request_for_exactly_its_bytes() {
     ];
     for has_version in [true, false] {
         for (range, request) in cases.clone() {
-            let resource = match has_version {
-                true => OriginResource::new(content()),
-                false => OriginResource::without_validator(content()),
+            let resource = if has_version {
+                OriginResource::new(content())
+            } else {
+                OriginResource::without_validator(content())
             };
             let origin = serve(resource).await;
             let bytes = read(&origin, range.clone()).await.unwrap();

@@ -37,9 +37,10 @@ impl HttpSession {
         request: &ForwardRequest,
         body: Incoming,
     ) -> Result<ForwardedResponse, RequestError> {
-        match body.is_end_stream() {
-            true => Ok(self.forward_without_body(request).await?),
-            false => self.forward_with_body(request, body).await,
+        if body.is_end_stream() {
+            Ok(self.forward_without_body(request).await?)
+        } else {
+            self.forward_with_body(request, body).await
         }
     }
 

@@ -182,9 +182,10 @@ pub(super) struct UnknownCoding;
 
 /// Checks that what hyper decodes of a response's body is the body.
 pub(super) fn check_response(head: &response::Parts) -> Result<(), UnknownCoding> {
-    match is_chunked_or_absent(&head.headers) {
-        true => Ok(()),
-        false => Err(UnknownCoding),
+    if is_chunked_or_absent(&head.headers) {
+        Ok(())
+    } else {
+        Err(UnknownCoding)
     }
 }
 

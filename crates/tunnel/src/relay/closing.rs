@@ -91,9 +91,10 @@ pub(super) async fn pass_on_last_words(
     }
     loop {
         let (before, is_reading) = (bytes.down(), down.is_reading());
-        let limit = match is_reading {
-            true => LAST_WORDS_TIMEOUT,
-            false => STALL_TIMEOUT,
+        let limit = if is_reading {
+            LAST_WORDS_TIMEOUT
+        } else {
+            STALL_TIMEOUT
         };
         let passed_on = poll_fn(|cx| down.poll(cx, &mut from, &mut to, &bytes.down, false));
         match timeout(limit, passed_on).await {

@@ -64,9 +64,10 @@ pub enum RelayOutcome {
 impl RelayOutcome {
     /// The outcome of an error at one side.
     pub(crate) fn broken(side: RelaySide, error: &io::Error) -> Self {
-        match is_departure(error) {
-            true => Self::Reset(side),
-            false => Self::Broken(side, error.to_string()),
+        if is_departure(error) {
+            Self::Reset(side)
+        } else {
+            Self::Broken(side, error.to_string())
         }
     }
 }

@@ -72,9 +72,10 @@ impl<'a> RelaySocket<'a> {
             let tried = self.try_io(interest, || {
                 let count = retry_on_intr(|| call(self.fd()))?;
                 moved = Some(count);
-                match 0 < count && count < most {
-                    true => Err(io::ErrorKind::WouldBlock.into()),
-                    false => Ok(()),
+                if 0 < count && count < most {
+                    Err(io::ErrorKind::WouldBlock.into())
+                } else {
+                    Ok(())
                 }
             });
             match (moved, tried) {

@@ -125,9 +125,10 @@ async fn a_request_body_is_sent_with_new_framing() {
         let is_chunked = header_value(&head, "transfer-encoding") == Some("chunked");
         let is_sized = header_value(&head, "content-length") == Some("4");
         assert!(is_chunked != is_sized, "{head}");
-        let body = match is_chunked {
-            true => read(&mut stream, 14).await,
-            false => read(&mut stream, 4).await,
+        let body = if is_chunked {
+            read(&mut stream, 14).await
+        } else {
+            read(&mut stream, 4).await
         };
         let text = String::from_utf8(body).unwrap();
         let response = format!(

@@ -22,9 +22,10 @@ async fn e4_a_challenge_of_a_proxy_is_answered_with_and_without_a_request_body()
     ] {
         let server = ScriptedServer::new(|mut stream, _| async move {
             let head = read_head(&mut stream).await;
-            let body = match head.starts_with("POST") {
-                true => read(&mut stream, 9).await,
-                false => Vec::new(),
+            let body = if head.starts_with("POST") {
+                read(&mut stream, 9).await
+            } else {
+                Vec::new()
             };
             assert!(!head.to_ascii_lowercase().contains("proxy-authorization"));
             let head = format!(
@@ -166,10 +167,7 @@ async fn recording_proxy(
 
 #[tokio::test]
 async fn e4_a_proxy_that_requires_no_login_is_probed_once() {
-    let (proxy, methods) = recording_proxy(|head| match head.contains("locked.test") {
-        true => "HTTP/1.1 407 x\r\nProxy-Authenticate: Negotiate\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-        false => OK,
-    })
+    let (proxy, methods) = recording_proxy(|head| if head.contains("locked.test") { "HTTP/1.1 407 x\r\nProxy-Authenticate: Negotiate\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" } else { OK })
     .await;
     let fixture = EngineFixture::http(with_login(&proxy));
     let post = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
@@ -232,12 +230,13 @@ async fn e4_a_proxy_that_does_not_respond_causes_a_timeout() {
 
 /// A proxy that wants a login, never asks for it, and refuses by this response or closes the connection.
 async fn silent_proxy(refusal: &'static str) -> (ScriptedServer, Arc<Mutex<Vec<String>>>) {
-    recording_proxy(
-        move |head| match head.contains("Proxy-Authorization: Basic ") {
-            true => OK,
-            false => refusal,
-        },
-    )
+    recording_proxy(move |head| {
+        if head.contains("Proxy-Authorization: Basic ") {
+            OK
+        } else {
+            refusal
+        }
+    })
     .await
 }
 

@@ -75,9 +75,10 @@ async fn tag_and_checksum(relay: SocketAddr, key: &str) -> [String; 2] {
 /// Names in `.haul/multipart`.
 fn unfinished(haul: &HaulDirectory) -> Vec<String> {
     let folder = haul.path("d/.haul/multipart");
-    match folder.exists() {
-        true => file_names(&folder),
-        false => Vec::new(),
+    if folder.exists() {
+        file_names(&folder)
+    } else {
+        Vec::new()
     }
 }
 

@@ -327,9 +327,10 @@ impl<'a> SoakClient<'a> {
     }
 
     fn delete(&mut self, key: u64) {
-        let (condition, fields) = match self.random.random_bool(0.3) {
-            true => self.condition(key),
-            false => (WritePrecondition::Always, String::new()),
+        let (condition, fields) = if self.random.random_bool(0.3) {
+            self.condition(key)
+        } else {
+            (WritePrecondition::Always, String::new())
         };
         let action = OperationKind::Delete(condition);
         let begun = self.shared.ticks.tick();

@@ -44,9 +44,10 @@ async fn the_log_may_be_a_file_standard_output_or_none() {
         output.assert_code(0);
         let file = std::fs::read_to_string(haul.path("l.log")).unwrap_or_default();
         let is_named = flags.contains(&"--log");
-        match flags.contains(&"-q") {
-            true => assert_eq!(output.stderr, "", "{flags:?}"),
-            false => assert_eq!(output.stderr.lines().count(), 1, "{flags:?}: {output:#?}"),
+        if flags.contains(&"-q") {
+            assert_eq!(output.stderr, "", "{flags:?}")
+        } else {
+            assert_eq!(output.stderr.lines().count(), 1, "{flags:?}: {output:#?}")
         }
         let logged = if flags.contains(&"-") {
             &output.stdout

@@ -25,9 +25,10 @@ fn write_tree(dir: &HaulDirectory, root: &str) {
 /// Makes a file newer, or older, than everything else.
 fn set_time(path: &Path, is_newer: bool) {
     let hour = Duration::from_secs(3600);
-    let time = match is_newer {
-        true => SystemTime::now() + hour,
-        false => SystemTime::now() - hour,
+    let time = if is_newer {
+        SystemTime::now() + hour
+    } else {
+        SystemTime::now() - hour
     };
     let file = File::options().write(true).open(path).unwrap();
     file.set_times(FileTimes::new().set_modified(time)).unwrap();

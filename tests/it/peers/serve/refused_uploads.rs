@@ -107,8 +107,9 @@ fn d16_httpx_reads_why_its_upload_is_refused() {
 fn python() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let environment = target.join("python/bin/python3");
-    match environment.exists() {
-        true => environment,
-        false => "python3".into(),
+    if environment.exists() {
+        environment
+    } else {
+        "python3".into()
     }
 }

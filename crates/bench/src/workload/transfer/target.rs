@@ -139,9 +139,10 @@ impl TransferWorkload {
         }
         self.pool.add_files(cell.files).await?;
         let server = self.serve(cell, None).await?;
-        let base = match cell.is_s3 {
-            false => format!("http://{}/", server.address),
-            true => "s3://".to_owned(),
+        let base = if cell.is_s3 {
+            "s3://".to_owned()
+        } else {
+            format!("http://{}/", server.address)
         };
         let paths = (0..cell.files.count).map(|number| ServerPool::file_path(cell.files, number));
         Ok(TransferPeer {
@@ -181,9 +182,12 @@ impl TransferWorkload {
             source,
         })?;
         let base = format!("http://{}/{UPLOADS}/", server.address);
-        let targets = numbers.map(|number| match cell.is_s3 {
-            false => UploadTarget::Url(own_url(&base, &number.to_string())),
-            true => S3Address::new(UPLOADS, number.to_string()).into(),
+        let targets = numbers.map(|number| {
+            if cell.is_s3 {
+                S3Address::new(UPLOADS, number.to_string()).into()
+            } else {
+                UploadTarget::Url(own_url(&base, &number.to_string()))
+            }
         });
         Ok(TransferPeer {
             client: connect(server, cell).await?,

@@ -195,12 +195,11 @@ pub(crate) fn non_negative_number<T: FromStr>(text: &str) -> Result<T, ValueErro
 /// The size of a part, in S3's limits.
 pub(crate) fn part_size(text: &str) -> Result<SizeArg, ValueError> {
     let size: SizeArg = text.parse()?;
-    match (MIN_PART_BYTES..=MAX_PART_BYTES).contains(&size.0) {
-        true => Ok(size),
-        false => {
-            let error = ValueError::new(format!("{} is no size of a part", quoted(text)));
-            Err(error.with_hint("from 5M to 5G"))
-        }
+    if (MIN_PART_BYTES..=MAX_PART_BYTES).contains(&size.0) {
+        Ok(size)
+    } else {
+        let error = ValueError::new(format!("{} is no size of a part", quoted(text)));
+        Err(error.with_hint("from 5M to 5G"))
     }
 }
 

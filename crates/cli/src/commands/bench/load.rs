@@ -47,13 +47,14 @@ fn load_plan(args: &BenchLoadArgs) -> Result<LoadPlan, CommandError> {
     if args.http2 && urls.iter().any(|url| url.scheme() != "https") {
         return Err(CommandError::usage("--http2 needs https URLs"));
     }
-    let tls = match is_tls {
-        true => peer_tls_options(&args.tls),
+    let tls = if is_tls {
+        peer_tls_options(&args.tls)
+    } else {
         // The certificates of this machine may be missing where nobody needs them.
-        false => Ok(TlsOptions {
+        Ok(TlsOptions {
             insecure: true,
             ..TlsOptions::default()
-        }),
+        })
     };
     let tls = tls.map_err(|error| CommandError::usage(message::chain_text(&error)))?;
     let tls = tls
@@ -133,12 +134,11 @@ fn announce(args: &BenchLoadArgs, urls: &[Url]) {
 }
 
 fn report(args: &BenchLoadArgs, found: &Measurement, is_interrupted: bool) -> ExitReason {
-    let text = match args.json {
-        true => serde_json::to_string(found).unwrap_or_default() + "\n",
-        false => {
-            let (width, has_color) = terminal();
-            load_text(found, args.concurrency, width, has_color)
-        }
+    let text = if args.json {
+        serde_json::to_string(found).unwrap_or_default() + "\n"
+    } else {
+        let (width, has_color) = terminal();
+        load_text(found, args.concurrency, width, has_color)
     };
     match (print(&text), found.successes, found.failures()) {
         (ExitReason::Done, _, _) if is_interrupted => ExitReason::Interrupted,

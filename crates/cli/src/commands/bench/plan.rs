@@ -93,9 +93,10 @@ impl<'a> BenchPlan<'a> {
                     None => url_list(urls),
                 };
                 // A queue that is too short is ours alone.
-                let names: &[&str] = match targets.is_empty() {
-                    true => &["sweep", "collapse"],
-                    false => &["sweep"],
+                let names: &[&str] = if targets.is_empty() {
+                    &["sweep", "collapse"]
+                } else {
+                    &["sweep"]
                 };
                 (names, targets, run)
             }
@@ -368,12 +369,13 @@ fn read_list(path: &Path) -> Result<Vec<Url>, CommandError> {
         let url = line.parse::<HttpUrl>();
         urls.push(url.map_err(|error| failed(&error.to_string()))?.0);
     }
-    match urls.is_empty() {
-        true => Err(CommandError::usage(format!(
+    if urls.is_empty() {
+        Err(CommandError::usage(format!(
             "{} has no URL",
             path.display()
-        ))),
-        false => Ok(urls),
+        )))
+    } else {
+        Ok(urls)
     }
 }
 
@@ -383,10 +385,11 @@ fn read_text(path: &Path) -> io::Result<String> {
     let length = File::open(path)?
         .take(MAX_FILE + 1)
         .read_to_string(&mut text)?;
-    match length as u64 > MAX_FILE {
-        true => Err(io::Error::other(format!(
+    if length as u64 > MAX_FILE {
+        Err(io::Error::other(format!(
             "it is longer than {MAX_FILE} bytes"
-        ))),
-        false => Ok(text),
+        )))
+    } else {
+        Ok(text)
     }
 }

@@ -74,9 +74,10 @@ impl<'a> ListPrinter<'a> {
             .map_or("", |address| address.key.as_str());
         let folder = key.rfind('/').map_or(0, |slash| slash + 1);
         // A recursive list shows whole keys, so that each can be used as it stands.
-        let hidden = match args.recursive || KeyPattern::is_pattern(key) {
-            true => String::new(),
-            false => key[..folder].to_owned(),
+        let hidden = if args.recursive || KeyPattern::is_pattern(key) {
+            String::new()
+        } else {
+            key[..folder].to_owned()
         };
         Self {
             args,
@@ -171,9 +172,10 @@ impl<'a> ListPrinter<'a> {
             return writeln!(self.out, "{}", result_text(&object.to_string()));
         }
         let name = result_text(self.shown(prefix));
-        match self.is_long() {
-            true => writeln!(self.out, "{:19}  {:>12}  {name}", "", "folder"),
-            false => writeln!(self.out, "{name}"),
+        if self.is_long() {
+            writeln!(self.out, "{:19}  {:>12}  {name}", "", "folder")
+        } else {
+            writeln!(self.out, "{name}")
         }
     }
 
@@ -194,9 +196,10 @@ impl<'a> ListPrinter<'a> {
         if !self.is_long() {
             return writeln!(self.out, "{name}");
         }
-        let size = match self.args.human {
-            true => bytes_text(object.size),
-            false => object.size.to_string(),
+        let size = if self.args.human {
+            bytes_text(object.size)
+        } else {
+            object.size.to_string()
         };
         let class = match object.storage_class.as_str() {
             "" | "STANDARD" => String::new(),

@@ -49,9 +49,10 @@ pub(super) fn banner(
 
 fn lines(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<String> {
     let folder = absolute(&settings.folder);
-    let mode = match settings.store.writable {
-        true => "writable",
-        false => "read-only",
+    let mode = if settings.store.writable {
+        "writable"
+    } else {
+        "read-only"
     };
     let mut lines = vec![format!("serving {folder}, {mode}, {}", who(settings))];
     if settings.store.discard_uploads {
@@ -82,9 +83,10 @@ fn who(settings: &ServeSettings) -> String {
     };
     let plural = if s3.keys == 1 { "" } else { "s" };
     let keys = format!("by S3 with {} key{plural}", s3.keys);
-    match s3.is_http_on {
-        true => format!("{}, and {keys}", settings.access),
-        false => format!("only {keys}"),
+    if s3.is_http_on {
+        format!("{}, and {keys}", settings.access)
+    } else {
+        format!("only {keys}")
     }
 }
 

@@ -43,11 +43,10 @@ impl ServeListeners {
         for address in &settings.listen {
             let more = bind(address, &options, &mut inherited);
             let more = more.map_err(|error| {
-                match is_taken_by_this_process(&error, &bound_addresses(&bound)) {
-                    true => {
-                        used_twice_error("-l", address, "-l", "every interface includes this one")
-                    }
-                    false => error.into(),
+                if is_taken_by_this_process(&error, &bound_addresses(&bound)) {
+                    used_twice_error("-l", address, "-l", "every interface includes this one")
+                } else {
+                    error.into()
                 }
             })?;
             bound.extend(more);

@@ -44,14 +44,17 @@ impl AdminAddresses {
             &BindOptions::default(),
             &mut InheritedSockets::none(),
         );
-        let bound = bound.map_err(|error| match is_taken_by_this_process(&error, others) {
-            true => used_twice_error(
-                "--admin",
-                address,
-                listener,
-                "the admin endpoint needs its own",
-            ),
-            false => error.into(),
+        let bound = bound.map_err(|error| {
+            if is_taken_by_this_process(&error, others) {
+                used_twice_error(
+                    "--admin",
+                    address,
+                    listener,
+                    "the admin endpoint needs its own",
+                )
+            } else {
+                error.into()
+            }
         })?;
         Ok(Self { bound })
     }

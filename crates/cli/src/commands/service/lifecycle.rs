@@ -236,9 +236,10 @@ impl ServerRuntimeOptions {
     /// Closes the log and prints the last message, after the last lines of the log. Returns how the program ends.
     async fn report(&self, stopped: &ServerShutdown, signals: &mut ServerSignals) -> ExitReason {
         let (exit, message) = self.outcome(stopped);
-        let limit = match stopped.is_immediate {
-            true => LAST_LINES_TIMEOUT_AT_ONCE,
-            false => LAST_LINES_TIMEOUT,
+        let limit = if stopped.is_immediate {
+            LAST_LINES_TIMEOUT_AT_ONCE
+        } else {
+            LAST_LINES_TIMEOUT
         };
         let last = async {
             if let Some(log) = &self.log {

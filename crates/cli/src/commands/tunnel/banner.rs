@@ -33,14 +33,17 @@ pub(super) fn banner(
 /// Warnings about what others on the network can do: listeners have no logins.
 pub(super) fn public_listener_warnings(opened: &OpenTunnelListener) -> Vec<String> {
     let public = opened.addresses.iter().filter(|local| is_public(local));
-    let warnings = public.map(|local| match opened.description.is_proxy {
-        true => format!(
-            "everybody who can reach {local} can use this proxy in your name: it has no logins"
-        ),
-        false => format!(
-            "everybody who can reach {local} can connect{}: it has no logins",
-            opened.description.to.replace(" -> ", " to ")
-        ),
+    let warnings = public.map(|local| {
+        if opened.description.is_proxy {
+            format!(
+                "everybody who can reach {local} can use this proxy in your name: it has no logins"
+            )
+        } else {
+            format!(
+                "everybody who can reach {local} can connect{}: it has no logins",
+                opened.description.to.replace(" -> ", " to ")
+            )
+        }
     });
     warnings.collect()
 }

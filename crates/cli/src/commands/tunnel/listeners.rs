@@ -307,11 +307,12 @@ fn listen_error(error: ListenError) -> CommandError {
     let is_nothing =
         matches!(&error, ListenError::NotInherited { others, .. } if others.is_empty());
     let command_error = CommandError::from(error);
-    match is_nothing {
-        true => command_error.with_hint(
+    if is_nothing {
+        command_error.with_hint(
             "systemd needs a .socket unit; to try it: systemd-socket-activate -l 9993 haul tunnel ... systemd:HOST:PORT",
-        ),
-        false => command_error,
+        )
+    } else {
+        command_error
     }
 }
 

@@ -43,11 +43,12 @@ pub(super) fn run(args: &StatusArgs) -> Result<ExitReason, CommandError> {
     // A resolver that does not respond must not hold the command.
     runtime.shutdown_background();
     let tunnels = tunnels?;
-    let printed = match args.json {
-        true => output::write_stdout_lines(tunnels.statuses.iter().map(json)),
-        false => output::write_stdout(
+    let printed = if args.json {
+        output::write_stdout_lines(tunnels.statuses.iter().map(json))
+    } else {
+        output::write_stdout(
             status_table::status_text(&tunnels.statuses, status_table::terminal_width()).as_bytes(),
-        ),
+        )
     };
     match printed {
         Ok(()) if tunnels.is_incomplete => Ok(ExitReason::SomeFailed),

@@ -78,11 +78,12 @@ fn create_folder(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    match is_private(folder)? {
-        true => Ok(()),
-        false => Err(io::Error::other(
+    if is_private(folder)? {
+        Ok(())
+    } else {
+        Err(io::Error::other(
             "it is not a folder that only this user can access",
-        )),
+        ))
     }
 }
 

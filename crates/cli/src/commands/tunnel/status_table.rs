@@ -95,9 +95,12 @@ fn connection_row(connection: &ConnectionStatus) -> [String; HEADS.len()] {
 
 fn align_row(row: &[String; HEADS.len()], widths: &[usize; HEADS.len()]) -> String {
     let cells = row.iter().zip(widths).zip(HEADS);
-    let cells = cells.map(|((cell, width), (_, is_number))| match is_number {
-        true => format!("{cell:>width$}"),
-        false => format!("{cell:<width$}"),
+    let cells = cells.map(|((cell, width), (_, is_number))| {
+        if is_number {
+            format!("{cell:>width$}")
+        } else {
+            format!("{cell:<width$}")
+        }
     });
     cells.collect::<Vec<_>>().join(GAP)
 }

@@ -7,18 +7,20 @@ use crate::message::{self, JsonOutputs};
 
 /// The exit code, if nothing else fails.
 pub(crate) fn input_exit(error: &InputError) -> ExitReason {
-    match error.is_left_out() {
-        true => ExitReason::SomeFailed,
-        false => ExitReason::from_class(error.class()),
+    if error.is_left_out() {
+        ExitReason::SomeFailed
+    } else {
+        ExitReason::from_class(error.class())
     }
 }
 
 /// The message as printed. What is left out by its kind is a warning.
 pub(crate) fn input_message(error: &InputError) -> String {
     let (text, hint) = (input_text(error), input_hint(error));
-    match error.is_left_out() {
-        true => message::warning_with_hint(&text, hint.as_deref()),
-        false => message::error_text(&text, hint.as_deref()),
+    if error.is_left_out() {
+        message::warning_with_hint(&text, hint.as_deref())
+    } else {
+        message::error_text(&text, hint.as_deref())
     }
 }
 

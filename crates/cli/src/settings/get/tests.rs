@@ -1,5 +1,7 @@
 //! Every flag of `haul get` reaches its option.
 
+mod batch;
+
 use std::time::Duration;
 
 use clap::Parser as _;

@@ -347,10 +347,10 @@ impl TomlText<'_> {
             let name = error.source.name().trim_start_matches('-').to_owned();
             let is_for_process = option_names::<ProcessOptions>().contains(&name);
             let error = SettingError::from(self.with_line(error, "[[tunnel]]", value));
-            match is_for_process {
-                true => error
-                    .with_hint("it is for all tunnels: write it above the first table of the file"),
-                false => error,
+            if is_for_process {
+                error.with_hint("it is for all tunnels: write it above the first table of the file")
+            } else {
+                error
             }
         })?;
         let kind = match (parsed.target, parsed.kind) {

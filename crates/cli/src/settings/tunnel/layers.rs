@@ -107,13 +107,10 @@ impl TunnelLayers {
             // Options for all tunnels may be meant for another one.
             let is_unused = tunnel.has_own_target_tls || !any_has_tls;
             if let Some(source) = tunnel.given.first_source(TARGET_TLS).filter(|_| is_unused) {
-                let hint = match source.is_key() {
-                    true => {
-                        "target-tls = true turns it on; proxy-cacert and the like are for the proxy"
-                    }
-                    false => {
-                        "--target-tls turns it on; --proxy-cacert and the like are for the proxy"
-                    }
+                let hint = if source.is_key() {
+                    "target-tls = true turns it on; proxy-cacert and the like are for the proxy"
+                } else {
+                    "--target-tls turns it on; --proxy-cacert and the like are for the proxy"
                 };
                 let text = "there is no TLS with the target, so certificate options have no effect";
                 return Err(SettingError::at(&source, text).with_hint(hint));
@@ -131,10 +128,11 @@ impl TunnelLayers {
             return Err(SettingError::new("--warm: no listener has a target of its own")
                 .with_hint("clients of --socks and --http name their targets: nothing can be opened in advance"));
         }
-        match self.flags.contains("warm-idle") {
-            true => Err(SettingError::new("--warm-idle without warm connections")
-                .with_hint("--warm N keeps N connections")),
-            false => Ok(()),
+        if self.flags.contains("warm-idle") {
+            Err(SettingError::new("--warm-idle without warm connections")
+                .with_hint("--warm N keeps N connections"))
+        } else {
+            Ok(())
         }
     }
 

@@ -51,9 +51,10 @@ impl TunnelUpstream {
     pub(crate) fn route_text(&self, target: Option<&Target>) -> String {
         let is_direct =
             target.is_some_and(|target| self.no_proxy.matches(&target.host, target.port));
-        match self.proxies.is_empty() || is_direct {
-            true => "directly".to_owned(),
-            false => format!("via {}", self.proxies),
+        if self.proxies.is_empty() || is_direct {
+            "directly".to_owned()
+        } else {
+            format!("via {}", self.proxies)
         }
     }
 }
@@ -139,9 +140,10 @@ impl<'a> Upstreams<'a> {
                     .collect(),
                 ..ConnectorConfig::default()
             },
-            tls: match target_tls {
-                true => tls_files.options()?,
-                false => TlsOptions::default(),
+            tls: if target_tls {
+                tls_files.options()?
+            } else {
+                TlsOptions::default()
             },
         });
         let upstream = upstream.map_err(|error| match error {

@@ -115,15 +115,16 @@ fn a_presigned_url() {
 
 /// The heads of both chunked examples; their bodies are tested with the decoder.
 pub(crate) fn chunked_upload(has_trailer: bool) -> PayloadMode {
-    let (sha256, signature) = match has_trailer {
-        false => (
-            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
-            "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
-        ),
-        true => (
+    let (sha256, signature) = if has_trailer {
+        (
             "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
             "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e",
-        ),
+        )
+    } else {
+        (
+            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+            "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
+        )
     };
     let mut head = TestHead::new(
         Method::PUT,
@@ -140,12 +141,11 @@ pub(crate) fn chunked_upload(has_trailer: bool) -> PayloadMode {
     let mut signed = "content-encoding;content-length;host;x-amz-content-sha256;x-amz-date;\
         x-amz-decoded-content-length;x-amz-storage-class"
         .to_owned();
-    match has_trailer {
-        false => head = head.with("content-length", "66824"),
-        true => {
-            head = head.with("x-amz-trailer", "x-amz-checksum-crc32c");
-            signed = signed.replace("content-length;host", "host") + ";x-amz-trailer";
-        }
+    if has_trailer {
+        head = head.with("x-amz-trailer", "x-amz-checksum-crc32c");
+        signed = signed.replace("content-length;host", "host") + ";x-amz-trailer";
+    } else {
+        head = head.with("content-length", "66824")
     }
     let head = head.with("authorization", &authorization(&signed, signature));
     head.identity().unwrap().payload

@@ -54,24 +54,24 @@ fn published(has_trailer: bool) -> StreamingPayload {
 
 /// The bodies of the published examples: 65 KiB of the letter a.
 fn published_body(has_trailer: bool) -> Vec<u8> {
-    let [first, second, last] = match has_trailer {
-        false => [
-            "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648",
-            "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497",
-            "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9",
-        ],
-        true => [
+    let [first, second, last] = if has_trailer {
+        [
             "b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2",
             "1c1344b170168f8e65b41376b44b20fe354e373826ccbbe2c1d40a8cae51e5c7",
             "2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992",
-        ],
+        ]
+    } else {
+        [
+            "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648",
+            "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497",
+            "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9",
+        ]
     };
-    let end = match has_trailer {
-        false => "\r\n",
-        true => {
-            "x-amz-checksum-crc32c:sOO8/Q==\r\n\
+    let end = if has_trailer {
+        "x-amz-checksum-crc32c:sOO8/Q==\r\n\
             x-amz-trailer-signature:d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435\r\n\r\n"
-        }
+    } else {
+        "\r\n"
     };
     format!(
         "10000;chunk-signature={first}\r\n{}\r\n400;chunk-signature={second}\r\n{}\r\n\

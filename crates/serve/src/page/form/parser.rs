@@ -106,9 +106,10 @@ impl MultipartParser {
 
     fn count_preamble(&mut self, more: usize) -> Result<(), FormError> {
         self.preamble += more;
-        match self.preamble > MAX_PREAMBLE {
-            true => Err(FormError::Malformed("no part begins")),
-            false => Ok(()),
+        if self.preamble > MAX_PREAMBLE {
+            Err(FormError::Malformed("no part begins"))
+        } else {
+            Ok(())
         }
     }
 
@@ -164,9 +165,10 @@ impl MultipartParser {
     fn take_head(&mut self) -> Result<Option<MultipartEvent>, FormError> {
         let searched = &self.buffer[..self.buffer.len().min(MAX_PART_HEAD)];
         let Some(end) = memmem::find(searched, b"\r\n\r\n") else {
-            return match self.buffer.len() >= MAX_PART_HEAD {
-                true => Err(FormError::Malformed("a part's head is too long")),
-                false => Ok(None),
+            return if self.buffer.len() >= MAX_PART_HEAD {
+                Err(FormError::Malformed("a part's head is too long"))
+            } else {
+                Ok(None)
             };
         };
         let mut head = self.buffer.split_to(end + 4).freeze();

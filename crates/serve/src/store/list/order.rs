@@ -105,9 +105,12 @@ pub(super) struct SortDirection {
 
 impl SortDirection {
     pub(super) fn compare(self, a: &SortRank, b: &SortRank) -> Ordering {
-        let directed = |order: Ordering| match self.descending {
-            true => order.reverse(),
-            false => order,
+        let directed = |order: Ordering| {
+            if self.descending {
+                order.reverse()
+            } else {
+                order
+            }
         };
         let names = compare_names(&a.name, &b.name);
         let within = match self.sort {

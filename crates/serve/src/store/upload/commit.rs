@@ -28,9 +28,10 @@ impl Upload {
             return discarded(&self.store, self.len, digest);
         };
         let (store, file) = (Arc::clone(&self.store), &location.temporary.file);
-        let mark = match digest.is_some() || self.attributes.is_some() {
-            true => DigestTimestampMark::Present,
-            false => DigestTimestampMark::Absent,
+        let mark = if digest.is_some() || self.attributes.is_some() {
+            DigestTimestampMark::Present
+        } else {
+            DigestTimestampMark::Absent
         };
         // A file system in memory reuses no inode number.
         if !self.in_memory || mark == DigestTimestampMark::Present {
@@ -155,9 +156,10 @@ impl Upload {
 
     /// The file to be replaced may have changed, so the reservation must be adjusted.
     fn prepare_quota(&mut self, location: &UploadLocation) -> Result<(), StoreError> {
-        match self.store.quota.is_limited() {
-            true => self.reservation.change(location.existing_bytes(&self.key)),
-            false => Ok(()),
+        if self.store.quota.is_limited() {
+            self.reservation.change(location.existing_bytes(&self.key))
+        } else {
+            Ok(())
         }
     }
 

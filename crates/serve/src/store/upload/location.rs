@@ -56,9 +56,10 @@ impl UploadLocation {
         key: &ObjectKey,
     ) -> Result<(), StoreError> {
         if self.temporary.is_removed() {
-            return Err(match store.root.is_removed() {
-                true => StoreError::RootRemoved,
-                false => StoreError::UploadRemoved,
+            return Err(if store.root.is_removed() {
+                StoreError::RootRemoved
+            } else {
+                StoreError::UploadRemoved
             });
         }
         let (folder, created) = store

@@ -46,9 +46,10 @@ impl LogState {
             if is_closing {
                 return;
             }
-            match is_idle {
-                true => self.sleep(),
-                false => std::thread::park_timeout(WRITE_INTERVAL),
+            if is_idle {
+                self.sleep()
+            } else {
+                std::thread::park_timeout(WRITE_INTERVAL)
             }
         }
     }

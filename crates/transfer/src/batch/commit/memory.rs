@@ -84,9 +84,10 @@ fn read_whole(file: &File, length: u64) -> io::Result<Bytes> {
         .try_reserve_exact(capacity)
         .map_err(|_| out_of_memory())?;
     file.take(length).read_to_end(&mut bytes)?;
-    match bytes.len() == capacity {
-        true => Ok(bytes.into()),
-        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    if bytes.len() == capacity {
+        Ok(bytes.into())
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
     }
 }
 

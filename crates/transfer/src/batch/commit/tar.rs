@@ -114,9 +114,10 @@ impl BatchSink for TarWriter {
     }
 
     fn finish(self: Box<Self>, nothing_succeeded: bool) -> Result<(), GetError> {
-        let finished = match nothing_succeeded {
-            true => self.shards.finish_unless_empty(),
-            false => self.shards.finish(),
+        let finished = if nothing_succeeded {
+            self.shards.finish_unless_empty()
+        } else {
+            self.shards.finish()
         };
         finished.map_err(|error| archive_error(Path::new("its end"), error))
     }

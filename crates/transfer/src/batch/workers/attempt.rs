@@ -189,9 +189,10 @@ impl<'a> Attempt<'a> {
     /// The file has its name, or is staged for the archive.
     async fn on_partial_file_done(self, outcome: DownloadOutcome) {
         let Self { pool, job, .. } = self;
-        let state = match outcome.not_modified {
-            true => JobRowState::Skipped,
-            false => JobRowState::Done,
+        let state = if outcome.not_modified {
+            JobRowState::Skipped
+        } else {
+            JobRowState::Done
         };
         let row = ManifestRow {
             bytes: outcome.bytes,

@@ -149,9 +149,10 @@ impl SegmentCoordinator<'_> {
             connections: self.control.settled_target(),
             bytes,
             round_trip: self.round_trip,
-            limit: match self.is_rate_limited() {
-                true => ConnectionCountLimit::RateLimit,
-                false => self.control.limit(),
+            limit: if self.is_rate_limited() {
+                ConnectionCountLimit::RateLimit
+            } else {
+                self.control.limit()
             },
         };
         self.context.send(report).await;

@@ -209,9 +209,10 @@ fn journal_header(
         }
     };
     // The validators are one host's, and say nothing about another's bytes.
-    match sources.is_single() && header.has_validators_of(source_url) {
-        true => header,
-        false => header.with_join_evidence(claim.digests.join_evidence()),
+    if sources.is_single() && header.has_validators_of(source_url) {
+        header
+    } else {
+        header.with_join_evidence(claim.digests.join_evidence())
     }
 }
 

@@ -401,9 +401,10 @@ async fn a_mirror_is_tried_after_two_broken_responses() {
         let mut case = BatchCase::new();
         case.get.retry.retries = 1000;
         let resource = OriginResource::new(small_content(8));
-        let bad = match short {
-            true => resource.rule(RequestMatcher::always(), faults::close_after(2)),
-            false => resource.rule(RequestMatcher::always(), faults::reset_after(2)),
+        let bad = if short {
+            resource.rule(RequestMatcher::always(), faults::close_after(2))
+        } else {
+            resource.rule(RequestMatcher::always(), faults::reset_after(2))
         };
         let bad = Origin::builder().resource("/8", bad).start().await;
         let good = origin_with_files(9).start().await;

@@ -229,9 +229,10 @@ async fn f2_another_object_under_the_key_is_no_success() {
         if !request.is_complete() {
             return None;
         }
-        match std::mem::replace(&mut has_failed, true) {
-            false => Some(StoreFault::Error(500, "InternalError")),
-            true => Some(StoreFault::Error(404, "NoSuchUpload")),
+        if std::mem::replace(&mut has_failed, true) {
+            Some(StoreFault::Error(404, "NoSuchUpload"))
+        } else {
+            Some(StoreFault::Error(500, "InternalError"))
         }
     };
     let test = PutTest::new(ObjectStore::start_with(rule).await);
@@ -399,9 +400,12 @@ async fn f2_a_conditional_complete_whose_response_was_lost_is_looked_up() {
         StoreFault::Error(412, "PreconditionFailed"),
     ]
     .into_iter();
-    let rule = move |request: &StoreRequest| match request.is_complete() {
-        true => faults.next(),
-        false => None,
+    let rule = move |request: &StoreRequest| {
+        if request.is_complete() {
+            faults.next()
+        } else {
+            None
+        }
     };
     let mut test = PutTest::new(ObjectStore::start_with(rule).await);
     test.conditions
