@@ -127,8 +127,8 @@ pub(crate) fn manifest(data: &[u8]) {
     };
     let valid = usize::try_from(valid_bytes)
         .ok()
-        .and_then(|valid| bytes.get(..valid));
-    let valid = valid.expect("no more bytes than the file has");
+        .and_then(|valid| bytes.get(..valid))
+        .expect("no more bytes than the file has");
     assert!(valid.is_empty() || valid.ends_with(b"\n"));
     if let Some((_, _, again)) = fuzzing::manifest(valid, name) {
         assert_eq!(again, rows);
@@ -179,8 +179,8 @@ pub(crate) fn journal(data: &[u8]) {
         }
         let records = usize::try_from(claims.journal_bytes)
             .ok()
-            .and_then(|length| bytes.get(..length));
-        let records = records.expect("no more bytes than the journal has");
+            .and_then(|length| bytes.get(..length))
+            .expect("no more bytes than the journal has");
         assert!(records.ends_with(b"\n"));
         assert_eq!(fuzzing::journal(records, &url), Some(claims));
     }

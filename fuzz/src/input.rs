@@ -4,8 +4,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, request};
 
 /// Bytes as the value of a header field, without those that no field has.
 pub(crate) fn field(bytes: &[u8]) -> HeaderValue {
-    let allowed = bytes.iter().copied();
-    let allowed = allowed.filter(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..));
+    let allowed = bytes
+        .iter()
+        .copied()
+        .filter(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..));
     HeaderValue::from_bytes(&allowed.collect::<Vec<_>>()).expect("only bytes that fields may have")
 }
 

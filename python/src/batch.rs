@@ -238,16 +238,16 @@ impl BatchArguments {
             (None, Some(_)) => BatchDestination::Files,
             (None, None) => BatchDestination::Memory(bodies.clone().receiver()),
         };
-        let opened = BatchOutputs::open(self.manifest.as_deref(), destination);
-        let opened = opened.map_err(|error| {
-            let argument = match error {
-                BatchOutputError::Manifest(_) => "manifest: ",
-                BatchOutputError::Archive(_) => "tar: ",
-                BatchOutputError::Staging(_) => "",
-            };
-            let text = format!("{argument}{}", chain_text(&error));
-            HaulError::of_class(ErrorClass::LocalIo, text)
-        })?;
+        let opened =
+            BatchOutputs::open(self.manifest.as_deref(), destination).map_err(|error| {
+                let argument = match error {
+                    BatchOutputError::Manifest(_) => "manifest: ",
+                    BatchOutputError::Archive(_) => "tar: ",
+                    BatchOutputError::Staging(_) => "",
+                };
+                let text = format!("{argument}{}", chain_text(&error));
+                HaulError::of_class(ErrorClass::LocalIo, text)
+            })?;
         // A manifest that cannot be written leaves no directory behind.
         if let Some(directory) = &self.directory {
             create_directory(directory)?;
@@ -340,8 +340,10 @@ impl BatchHandle {
         dict.set_item("bytes", summary.bytes)?;
         dict.set_item("fetched", summary.fetched)?;
         dict.set_item("running", running)?;
-        let causes = summary.failure_groups.iter();
-        let causes = causes.map(|group| (&group.cause, group.count));
+        let causes = summary
+            .failure_groups
+            .iter()
+            .map(|group| (&group.cause, group.count));
         dict.set_item("causes", causes.collect::<Vec<_>>())?;
         Ok(dict)
     }

@@ -344,8 +344,11 @@ fn rate_per_host(requests: f64) -> Result<RequestRate, HaulError> {
 /// Stops all transfers and waits until they have kept what they have, but not for long: the interpreter ends.
 #[pyfunction]
 pub(crate) fn shut_down(py: Python<'_>) {
-    let engines = std::mem::take(&mut *ENGINES.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut engines: Vec<_> = engines.iter().filter_map(Weak::upgrade).collect();
+    let mut engines: Vec<_> =
+        std::mem::take(&mut *ENGINES.lock().unwrap_or_else(PoisonError::into_inner))
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
     engines.retain(|engine| engine.belongs_to_this_process());
     py.detach(|| {
         engines.iter().for_each(|engine| engine.stop_all());

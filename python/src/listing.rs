@@ -77,8 +77,10 @@ async fn list(
         None => ObjectListing::folder(&session, address),
     };
     loop {
-        let page = listing.next_page().await;
-        let page = page.map_err(|error| HaulError::of_bucket(&error, Some(address.to_string())))?;
+        let page = listing
+            .next_page()
+            .await
+            .map_err(|error| HaulError::of_bucket(&error, Some(address.to_string())))?;
         let Some(ListingPage { folders, objects }) = page else {
             return Ok(());
         };

@@ -17,8 +17,10 @@ const MAP_ERROR: &str = "map";
 
 /// The columns of a row: URL and path are before the state, which is first in a manifest.
 fn row_columns() -> impl Iterator<Item = &'static ManifestColumn> {
-    let columns = COLUMNS[1..3].iter().chain(&COLUMNS[..1]);
-    let columns = columns.chain(&COLUMNS[3..]);
+    let columns = COLUMNS[1..3]
+        .iter()
+        .chain(&COLUMNS[..1])
+        .chain(&COLUMNS[3..]);
     columns.filter(|column| column.scope != ColumnScope::Manifest)
 }
 

@@ -159,8 +159,7 @@ impl RowPuller {
                 return Ok(AfterPush::Stop);
             };
             self.count += 1;
-            let row = entry(&item?, self.count, &mut self.urls)?;
-            let row = row.map_err(|bad| {
+            let row = entry(&item?, self.count, &mut self.urls)?.map_err(|bad| {
                 if self.has_numbers {
                     BadLine {
                         list_name: LIST_NAME.into(),

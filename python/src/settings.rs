@@ -174,12 +174,15 @@ impl ClientSettings {
     }
 
     fn pinned_addresses(&self) -> Vec<PinnedAddress> {
-        let pinned = self.resolve.iter().cloned();
-        let pinned = pinned.map(|(host, port, addresses)| PinnedAddress {
-            host,
-            port,
-            addresses,
-        });
+        let pinned = self
+            .resolve
+            .iter()
+            .cloned()
+            .map(|(host, port, addresses)| PinnedAddress {
+                host,
+                port,
+                addresses,
+            });
         pinned.collect()
     }
 

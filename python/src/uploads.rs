@@ -150,13 +150,13 @@ impl Engine {
     fn copy(&self, arguments: CopyArguments) -> PyResult<TransferHandle> {
         let named = arguments.objects.named("source")?;
         let target = object_address("target", &arguments.target)?;
-        let settings = CopySettings::new(named, target, arguments.upload.headers()?);
-        let settings = settings.map_err(|error| {
-            HaulError::usage(error.to_string()).with_hint(match error {
-                CopyTargetError::IsFolder(_) => "recursive=True copies everything below it",
-                CopyTargetError::Inside { .. } => "choose a target outside of it",
-            })
-        })?;
+        let settings =
+            CopySettings::new(named, target, arguments.upload.headers()?).map_err(|error| {
+                HaulError::usage(error.to_string()).with_hint(match error {
+                    CopyTargetError::IsFolder(_) => "recursive=True copies everything below it",
+                    CopyTargetError::Inside { .. } => "choose a target outside of it",
+                })
+            })?;
         let options = arguments.upload.put_options(&self.state);
         let (kind, is_dry_run) = (FileRowKind::Copy, arguments.dry_run);
         let run = move |task: FileTask| async move {

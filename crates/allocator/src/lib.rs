@@ -60,8 +60,12 @@ mod tests {
     #[test]
     fn free_memory_returns_to_the_system() {
         let resident = || {
-            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-            let pages = pages.split(' ').nth(1).unwrap().parse::<usize>();
+            let pages = std::fs::read_to_string("/proc/self/statm")
+                .unwrap()
+                .split(' ')
+                .nth(1)
+                .unwrap()
+                .parse::<usize>();
             pages.unwrap() * 4096
         };
         let blocks: Vec<Vec<u8>> = (0..4096).map(|_| vec![1; 16 * 1024]).collect();

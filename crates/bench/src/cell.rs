@@ -42,8 +42,9 @@ impl Cell {
     /// A cell of these levels.
     #[must_use]
     pub fn new<'a>(levels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let levels = levels.into_iter();
-        let levels = levels.map(|(factor, level)| (factor.to_owned(), level.to_owned()));
+        let levels = levels
+            .into_iter()
+            .map(|(factor, level)| (factor.to_owned(), level.to_owned()));
         Self {
             levels: levels.collect(),
         }

@@ -10,8 +10,8 @@ pub fn bench_environment(command: String) -> BenchEnvironment {
     let system = rustix::system::uname();
     let kernel = [system.sysname(), system.release(), system.machine()];
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let memory = field("/proc/meminfo", "MemTotal");
-    let memory = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    let memory = field("/proc/meminfo", "MemTotal")
+        .and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
     BenchEnvironment {
         haul: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("HAUL_COMMIT").unwrap_or_default().to_owned(),

@@ -125,8 +125,12 @@ impl<'a> ExperimentRun<'a> {
 
     /// Fills in what follows from the measurements.
     fn finish(mut self) -> ExperimentResults {
-        let ratios = self.results.cells.iter().map(|cell| self.ratio(cell));
-        let ratios: Vec<_> = ratios.collect();
+        let ratios: Vec<_> = self
+            .results
+            .cells
+            .iter()
+            .map(|cell| self.ratio(cell))
+            .collect();
         let guesses = self.experiment.guesses.iter();
         self.results.guesses = guesses.map(|guess| self.guess(guess)).collect();
         self.results.lesson = self.lesson();
@@ -275,8 +279,10 @@ async fn measure_once(
     };
     running.cancel();
     let stopped = tokio::time::timeout(STOP_LIMIT, measuring).await;
-    let failure = stopped.ok().and_then(Result::err);
-    let failure = failure.filter(|error| matches!(error, WorkloadError::OnlyFailures(_)));
+    let failure = stopped
+        .ok()
+        .and_then(Result::err)
+        .filter(|error| matches!(error, WorkloadError::OnlyFailures(_)));
     Err((end, failure))
 }
 

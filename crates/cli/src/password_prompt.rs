@@ -63,8 +63,10 @@ mod terminal {
 
     pub(super) fn ask(text: &str) -> Result<String, PromptError> {
         let terminal = Arc::new(open().map_err(PromptError::NoTerminal)?);
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(PromptError::Unreadable)?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(PromptError::Unreadable)?;
         let line = runtime.block_on(line(&runtime, &terminal, text));
         // After a signal the reading thread still waits for a line.
         runtime.shutdown_background();

@@ -178,8 +178,7 @@ impl IssuedCertificate {
     #[must_use]
     pub fn server_config(&self, clients: Option<&CertificateAuthority>) -> Arc<ServerConfig> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .expect("default versions");
         let builder = match clients {

@@ -180,8 +180,8 @@ impl Client {
                 return Ok(response);
             }
             let redirects = self.state.config.redirects;
-            let next = follow_redirect(&url, &response.headers, hops, redirects);
-            let next = next.map_err(redirect_error)?;
+            let next = follow_redirect(&url, &response.headers, hops, redirects)
+                .map_err(redirect_error)?;
             if !may_follow(&fetch, response.status, &next) {
                 return Ok(response);
             }

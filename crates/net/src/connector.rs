@@ -345,8 +345,12 @@ impl Connector {
     /// The addresses of a target in the order in which they are tried, and how long the lookup took.
     async fn resolve(&self, target: &Target, url: &Url) -> Result<(Vec<IpAddr>, Duration), Error> {
         let started = Instant::now();
-        let found = self.state.dns.lookup(target).await;
-        let found = found.map_err(|error| error.into_error(&target.host, url))?;
+        let found = self
+            .state
+            .dns
+            .lookup(target)
+            .await
+            .map_err(|error| error.into_error(&target.host, url))?;
         let family = self.state.config.address_family;
         let turn = if self.spreads_addresses {
             self.state.spread.fetch_add(1, Ordering::Relaxed)

@@ -90,8 +90,11 @@ impl Proxy {
 
     /// What it got with a request for a URL and may repeat.
     pub(crate) fn request_secrets(&self, url: &Url) -> RequestSecrets {
-        let login = self.login.as_ref().map(Login::basic_header);
-        let login = login.and_then(|basic| HeaderValue::from_str(&basic).ok());
+        let login = self
+            .login
+            .as_ref()
+            .map(Login::basic_header)
+            .and_then(|basic| HeaderValue::from_str(&basic).ok());
         let fields = self.headers.iter().filter(|(name, _)| **name != USER_AGENT);
         RequestSecrets::new([url], fields.map(|(_, value)| value).chain(&login))
     }

@@ -113,8 +113,11 @@ pub(crate) fn build_request(
     } else {
         origin_form(url).to_owned()
     };
-    let body = request.fetch.body.open();
-    let body = body.map_err(|e| Error::new(Kind::RequestBody, url).with_source(e))?;
+    let body = request
+        .fetch
+        .body
+        .open()
+        .map_err(|e| Error::new(Kind::RequestBody, url).with_source(e))?;
     let mut head = Request::builder()
         .method(request.fetch.method.clone())
         .uri(target)

@@ -227,12 +227,12 @@ impl TlsClient {
     ) -> Result<TransportStream, Error> {
         let tls_error = |problem| Error::new(Kind::Tls(problem), url);
         let (lazy_config, certificate) = self.config_for(peer.scope);
-        let config = lazy_config.get_or_init(|| match self.build_config(certificate) {
-            Ok(config) => Ok(Arc::new(config)),
-            Err(TlsConfigError::Tls(error)) => Err(error),
-            Err(other) => Err(rustls::Error::General(other.to_string())),
-        });
-        let config = config
+        let config = lazy_config
+            .get_or_init(|| match self.build_config(certificate) {
+                Ok(config) => Ok(Arc::new(config)),
+                Err(TlsConfigError::Tls(error)) => Err(error),
+                Err(other) => Err(rustls::Error::General(other.to_string())),
+            })
             .as_ref()
             .map_err(|e| tls_error(TlsProblem::RootsUnavailable).with_source(e.clone()))?;
         let name = ServerName::try_from(without_zone(peer.host).into_owned())

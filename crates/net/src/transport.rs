@@ -91,8 +91,9 @@ impl AsyncRead for TransportStream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Self::Tls(stream) => {
-                let read = Pin::new(stream.as_mut()).poll_read(cx, buffer);
-                let read = read.map_err(stream_error);
+                let read = Pin::new(stream.as_mut())
+                    .poll_read(cx, buffer)
+                    .map_err(stream_error);
                 if let Poll::Ready(Err(error)) = &read
                     && is_certificate_refused(error)
                 {

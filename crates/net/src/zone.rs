@@ -67,8 +67,9 @@ fn with_named_zone(address: Ipv6Addr, zone: &str) -> Result<Ipv6Addr, UrlError> 
     }
     let name = percent_decode_str(zone).decode_utf8_lossy();
     let number = sys::interface_number(&name).or_else(|| name.parse().ok());
-    let number = number.filter(|number| *number != 0);
-    let number = number.ok_or_else(|| UrlError::NoInterface(name.into_owned()))?;
+    let number = number
+        .filter(|number| *number != 0)
+        .ok_or_else(|| UrlError::NoInterface(name.into_owned()))?;
     Ok(with_zone(address, number))
 }
 

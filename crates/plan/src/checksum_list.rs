@@ -122,8 +122,9 @@ fn path_fit(listed: &str, wanted: &[&str]) -> Option<(bool, usize)> {
         let parts = listed.split('/');
         parts.filter(|part| !part.is_empty() && *part != ".")
     };
-    let same = parts().rev().zip(wanted.iter().rev());
-    let same = same
+    let same = parts()
+        .rev()
+        .zip(wanted.iter().rev())
         .take_while(|(listed, wanted)| listed == *wanted)
         .count();
     (same > 0).then(|| (same == parts().count(), same))

@@ -224,13 +224,22 @@ impl ContentExpectation {
             return Ok(());
         }
         let whole = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
-        let got = whole.as_deref().unwrap_or_default();
-        let got = got.split(';').next().unwrap_or_default().trim();
+        let got = whole
+            .as_deref()
+            .unwrap_or_default()
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
         if self.media_types.iter().any(|range| range.contains(got)) {
             return Ok(());
         }
-        let wanted: Vec<String> = self.media_types.iter().map(ToString::to_string).collect();
-        let wanted = wanted.join(" or ");
+        let wanted = self
+            .media_types
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" or ");
         if got.is_empty() {
             return Err(UnexpectedContent::NoMediaType { expected: wanted });
         }

@@ -101,8 +101,7 @@ impl Glob {
     pub fn parse(text: &str) -> Result<Self, GlobError> {
         let pieces = parse::parse_tokens(text)?;
         let mut counts = pieces.iter().map(GlobToken::count);
-        let len = counts.try_fold(1_u64, u64::checked_mul);
-        let len = len.ok_or(GlobError {
+        let len = counts.try_fold(1_u64, u64::checked_mul).ok_or(GlobError {
             position: 1,
             problem: GlobProblem::TooManyUrls,
         })?;

@@ -76,8 +76,8 @@ fn add_link(link: &LinkValue<'_>, base: &Url, found: &mut LinkHeader) {
     if is("duplicate") && found.duplicates.iter().all(|known| known.url != url) {
         let priority = link
             .parameter("pri")
-            .and_then(|pri| pri.trim().parse().ok());
-        let priority = priority.map_or(LOWEST_PRIORITY, |pri: u32| pri.clamp(1, LOWEST_PRIORITY));
+            .and_then(|pri| pri.trim().parse().ok())
+            .map_or(LOWEST_PRIORITY, |pri: u32| pri.clamp(1, LOWEST_PRIORITY));
         found.duplicates.push(DuplicateLink { url, priority });
     } else if is("describedby") && media.trim().eq_ignore_ascii_case(MEDIA_TYPE) {
         found.metalinks.push(url);

@@ -76,8 +76,10 @@ impl ReadAhead {
         } else {
             window.max(wanted.end.saturating_sub(wanted.start))
         };
-        let end = wanted.start.saturating_add(bytes);
-        let end = end.checked_next_multiple_of(READ_BLOCK_BYTES);
+        let end = wanted
+            .start
+            .saturating_add(bytes)
+            .checked_next_multiple_of(READ_BLOCK_BYTES);
         let end = end.map_or(self.length, |end| end.min(self.length));
         self.requested_end = end;
         self.window = bytes.min(MAX_WINDOW);

@@ -46,8 +46,9 @@ pub fn requested_wait(
     own_clock: SystemTime,
 ) -> Option<Duration> {
     let date = headers.get(DATE).and_then(|value| value.to_str().ok());
-    let now = date.and_then(|text| httpdate::parse_http_date(text.trim()).ok());
-    let now = now.unwrap_or(own_clock);
+    let now = date
+        .and_then(|text| httpdate::parse_http_date(text.trim()).ok())
+        .unwrap_or(own_clock);
     let retry_after = headers.get(RETRY_AFTER);
     if let Some(wait) = retry_after.and_then(|value| parse_retry_after(value, now)) {
         return Some(wait);

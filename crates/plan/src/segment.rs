@@ -478,8 +478,8 @@ impl SegmentPlan {
         let (unclaimed, remaining) = (self.unclaimed.total_bytes(), self.remaining());
         let size = self
             .options
-            .size(&pace, rate, unclaimed, remaining, workers);
-        let size = size.clamp(1, gap);
+            .size(&pace, rate, unclaimed, remaining, workers)
+            .clamp(1, gap);
         size.max(self.options.whole_gap_if_small(&pace, gap))
     }
 

@@ -179,8 +179,9 @@ impl S3Address {
             return Err(S3AddressError::Scheme(url.as_str().to_owned()));
         }
         let path = url.path();
-        let key = percent_decode_str(path.strip_prefix('/').unwrap_or(path)).decode_utf8();
-        let key = key.map_err(|_| S3AddressError::NotUtf8(url.as_str().to_owned()))?;
+        let key = percent_decode_str(path.strip_prefix('/').unwrap_or(path))
+            .decode_utf8()
+            .map_err(|_| S3AddressError::NotUtf8(url.as_str().to_owned()))?;
         Ok(Self::new(url.host_str().unwrap_or_default(), key))
     }
 }

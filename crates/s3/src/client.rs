@@ -134,8 +134,8 @@ impl S3Client {
         let endpoint = address.origin_text();
         let endpoint = endpoint
             .as_deref()
-            .or_else(|| Some(self.signer.endpoint_url()?.as_str()));
-        let endpoint = endpoint.unwrap_or_default();
+            .or_else(|| Some(self.signer.endpoint_url()?.as_str()))
+            .unwrap_or_default();
         format!("{endpoint}\0{}\0{}", address.bucket, address.key)
     }
 
@@ -172,8 +172,9 @@ impl S3Client {
     ) -> Result<(HeaderMap, XmlNode), S3Error> {
         let mut response = self.send(request).await?;
         let (status, headers) = (response.status, response.headers.clone());
-        let body = read_body(&mut response, MAX_RESPONSE).await;
-        let body = body.map_err(|error| self.failed(request, error))?;
+        let body = read_body(&mut response, MAX_RESPONSE)
+            .await
+            .map_err(|error| self.failed(request, error))?;
         let secrets = response.request_secrets();
         response.recycle();
         let root = XmlNode::parse(&body).map_err(|error| self.failed(request, error))?;
@@ -257,8 +258,10 @@ impl S3Client {
 /// Reads a body of limited length. One that its head says is longer is not begun.
 async fn read_body(response: &mut FetchResponse, limit: usize) -> Result<Vec<u8>, S3ErrorKind> {
     let too_long = || S3ErrorKind::Response("it is too long".to_owned());
-    let announced = response.headers.get(CONTENT_LENGTH);
-    let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let announced = response
+        .headers
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limit) {
         return Err(too_long());
     }

@@ -79,8 +79,11 @@ impl CredentialsCache {
         if let Some(credentials) = cached.as_ref().filter(|found| found.is_fresh(now)) {
             return Ok(Arc::clone(credentials));
         }
-        let found = self.provider.provide_credentials().await;
-        let found = found.map_err(MissingCredentials::from_provider)?;
+        let found = self
+            .provider
+            .provide_credentials()
+            .await
+            .map_err(MissingCredentials::from_provider)?;
         let found = Arc::new(SigningCredentials::new(found));
         *cached = Some(Arc::clone(&found));
         Ok(found)
@@ -97,8 +100,9 @@ impl CredentialsCache {
 
 impl SigningCredentials {
     fn new(credentials: Credentials) -> Self {
-        let name = credentials.session_token();
-        let name = name.unwrap_or_else(|| credentials.access_key_id());
+        let name = credentials
+            .session_token()
+            .unwrap_or_else(|| credentials.access_key_id());
         Self {
             name: CredentialsName(name.into()),
             expiry: credentials.expiry(),

@@ -91,8 +91,8 @@ async fn send(
 ) -> Result<HttpResponse, ConnectorError> {
     let user = |error: &str| ConnectorError::user(error.into());
     let url = Url::parse(request.uri()).map_err(|error| ConnectorError::user(error.into()))?;
-    let method = Method::from_bytes(request.method().as_bytes());
-    let method = method.map_err(|error| ConnectorError::user(error.into()))?;
+    let method = Method::from_bytes(request.method().as_bytes())
+        .map_err(|error| ConnectorError::user(error.into()))?;
     let body = request.body().bytes().map(Bytes::copy_from_slice);
     let body = body.ok_or_else(|| user("the body of a request for credentials is in memory"))?;
     let fetch = FetchRequest {
@@ -118,8 +118,8 @@ async fn send(
         }
         body.extend_from_slice(&chunk);
     }
-    let status = StatusCode::try_from(response.status.as_u16());
-    let status = status.map_err(|error| ConnectorError::other(error.into(), None))?;
+    let status = StatusCode::try_from(response.status.as_u16())
+        .map_err(|error| ConnectorError::other(error.into(), None))?;
     let mut result = HttpResponse::new(status, SdkBody::from(body));
     for (name, value) in &response.headers {
         if let Ok(value) = value.to_str() {

@@ -76,8 +76,9 @@ impl S3Client {
         body: RequestBody,
         headers: HeaderMap,
     ) -> Result<StoredObject, S3Error> {
-        let request = S3Request::new("PutObject", Method::PUT, address);
-        let request = request.headers(headers).body(body);
+        let request = S3Request::new("PutObject", Method::PUT, address)
+            .headers(headers)
+            .body(body);
         let headers = self.send_for_headers(&request).await?;
         let stored = stored_object(&headers);
         if stored.etag.is_empty() {

@@ -256,8 +256,9 @@ impl RequestSigner for S3Signer {
             let bucket = refusal.url.host_str().unwrap_or_default();
             let error = XmlNode::parse(refusal.body).unwrap_or_default();
             let header = refusal.headers.get(BUCKET_REGION);
-            let region = header.and_then(|region| region.to_str().ok());
-            let region = region.unwrap_or_else(|| error.text_of("Region"));
+            let region = header
+                .and_then(|region| region.to_str().ok())
+                .unwrap_or_else(|| error.text_of("Region"));
             let code = error.text_of("Code");
             match code {
                 "RequestTimeTooSkewed" => return Ok(self.set_clock(refusal.headers)),

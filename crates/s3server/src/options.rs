@@ -149,8 +149,9 @@ mod tests {
     fn buckets_are_in_the_path_or_in_the_host() {
         let target = |host: &'static str, path: &'static str| {
             let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
-            let found = options(false).target(&headers, &Uri::from_static(path));
-            let found = found.expect("a target");
+            let found = options(false)
+                .target(&headers, &Uri::from_static(path))
+                .expect("a target");
             (found.bucket, found.key)
         };
         let some = |text: &str| Some(text.to_owned());

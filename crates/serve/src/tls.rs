@@ -97,8 +97,8 @@ fn server_config(
     certificates: &Arc<CertificateStore>,
     provider: Arc<CryptoProvider>,
 ) -> Result<ServerConfig, CertificateError> {
-    let builder = ServerConfig::builder_with_provider(provider);
-    let builder = builder.with_safe_default_protocol_versions()?;
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let resolver = Arc::clone(certificates);
     let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

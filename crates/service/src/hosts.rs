@@ -89,8 +89,10 @@ impl ServerNames {
     }
 
     fn is_own_name(&self, name: &str) -> bool {
-        let ending = name.len().checked_sub(".localhost".len());
-        let ending = ending.and_then(|at| name.get(at..));
+        let ending = name
+            .len()
+            .checked_sub(".localhost".len())
+            .and_then(|at| name.get(at..));
         ending.is_some_and(|ending| ending.eq_ignore_ascii_case(".localhost"))
             || self.names.iter().any(|own| own.eq_ignore_ascii_case(name))
     }

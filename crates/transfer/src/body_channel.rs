@@ -101,8 +101,12 @@ impl ChannelSink {
         if self.waiting.is_none() {
             return Ok(());
         }
-        let room = self.sender.0.reserve().await;
-        let room = room.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        let room = self
+            .sender
+            .0
+            .reserve()
+            .await
+            .map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
         if let Some(chunk) = self.waiting.take() {
             room.send(chunk);
         }

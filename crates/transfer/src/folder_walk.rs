@@ -198,8 +198,9 @@ impl FolderIdentity {
 
 /// The names of a folder, the last one first.
 fn read_folder(path: &Path) -> io::Result<Vec<OsString>> {
-    let names = std::fs::read_dir(path)?.map(|entry| name_in_folder(&entry?));
-    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    let mut names = std::fs::read_dir(path)?
+        .map(|entry| name_in_folder(&entry?))
+        .collect::<io::Result<Vec<_>>>()?;
     names.sort_unstable_by(|one, other| other.cmp(one));
     Ok(names)
 }

@@ -102,8 +102,8 @@ impl TunnelEngine {
         // All of them before the first accepts: if one fails, none does.
         let acceptors = sockets
             .into_iter()
-            .map(|socket| Acceptor::new(socket, config.name.to_string()));
-        let acceptors = acceptors.collect::<std::io::Result<Vec<_>>>()?;
+            .map(|socket| Acceptor::new(socket, config.name.to_string()))
+            .collect::<std::io::Result<Vec<_>>>()?;
         let listener = Arc::new(TunnelListener::new(config, &self.shared));
         for acceptor in acceptors {
             let shared = Arc::clone(&self.shared);

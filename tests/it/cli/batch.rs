@@ -164,8 +164,9 @@ async fn an_error_page_is_not_taken_for_the_file() {
     let image = OriginResource::new(file_content(9)).header("Content-Type", "image/png");
     let origin = Origin::builder()
         .resource("/page", page)
-        .resource("/image", image);
-    let origin = origin.start().await;
+        .resource("/image", image)
+        .start()
+        .await;
     let haul = HaulDirectory::new();
     let both = origin.url("/{page,image}");
     haul.run(&["get", &both, "--expect-type", "image/*"])
@@ -186,8 +187,9 @@ async fn b6_existing_files_must_have_the_expected_type_and_size() {
     let image = OriginResource::new(file_content(9)).header("Content-Type", "image/png");
     let origin = Origin::builder()
         .resource("/page", page())
-        .resource("/image", image);
-    let origin = origin.start().await;
+        .resource("/image", image)
+        .start()
+        .await;
     let haul = HaulDirectory::new();
     haul.write("list", origin.url("/page\n") + &origin.url("/image\n"));
     let get = |flags: &'static str| {

@@ -73,8 +73,9 @@ async fn a_user_in_the_url_gets_the_password_known_for_that_user() {
                 "--overwrite",
             ],
             flags,
-        ];
-        let line = line.concat().join("' '");
+        ]
+        .concat()
+        .join("' '");
         haul.shell(&format!("'{line}'")).await.assert_code(0);
         assert_eq!(
             origin.requests()[0].header("authorization"),

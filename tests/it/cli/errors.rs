@@ -177,25 +177,27 @@ async fn exit_4_for_local_errors() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_5_for_the_network_and_the_origin() {
-    let builder = Origin::builder().resource(
-        "/404",
-        OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(404)),
-    );
-    let builder = builder.resource(
-        "/500",
-        OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(500)),
-    );
-    let builder = builder.resource(
-        "/silent",
-        OriginResource::new(content()).rule(RequestMatcher::always(), faults::stall_after(1000)),
-    );
-    let builder = builder.resource(
-        "/late",
-        OriginResource::new(content()).rule(
-            RequestMatcher::always(),
-            faults::delay_response(Duration::from_secs(60)),
-        ),
-    );
+    let builder = Origin::builder()
+        .resource(
+            "/404",
+            OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(404)),
+        )
+        .resource(
+            "/500",
+            OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(500)),
+        )
+        .resource(
+            "/silent",
+            OriginResource::new(content())
+                .rule(RequestMatcher::always(), faults::stall_after(1000)),
+        )
+        .resource(
+            "/late",
+            OriginResource::new(content()).rule(
+                RequestMatcher::always(),
+                faults::delay_response(Duration::from_secs(60)),
+            ),
+        );
     let loops = OriginResource::new(content()).rule(
         RequestMatcher::always(),
         faults::status_with_header(302, "Location", "/loop".into()),

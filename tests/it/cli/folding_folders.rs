@@ -77,8 +77,10 @@ async fn b10_of_two_objects_with_one_name_each_run_misses_one() {
             assert_eq!(output.code, 1, "{command:?}, run {run}: {output:#?}");
             output.assert_stderr_has("differs only in the case or form of letters");
         }
-        let folder = command.iter().find(|word| word.starts_with("folding/"));
-        let folder = folder.unwrap();
+        let folder = command
+            .iter()
+            .find(|word| word.starts_with("folding/"))
+            .unwrap();
         let read = |name| std::fs::read_to_string(haul.path(&format!("{folder}/{name}"))).ok();
         let kept = read("A.txt").unwrap();
         // This file system shows its names in lower case, so a second sync compares the file with the other object.

@@ -71,9 +71,10 @@ async fn messages_about_the_network_and_the_origin() {
         let output = haul.get(&url, &[flags, &["--retries", "0"]].concat()).await;
         output.assert_code(5);
         assert_eq!(output.stderr.lines().count(), 2, "{output:#?}");
-        let text = output.stderr_text(&haul, Some(&origin));
-        let text = text.replace(&port.to_string(), "[PORT]");
-        let text = text.replace(&plain.to_string(), "[PLAIN]");
+        let text = output
+            .stderr_text(&haul, Some(&origin))
+            .replace(&port.to_string(), "[PORT]")
+            .replace(&plain.to_string(), "[PLAIN]");
         let flags = flags.join(" ").replace(&port.to_string(), "[PORT]");
         outputs.push(format!("$ {flags}\n{text}"));
     }
@@ -109,8 +110,9 @@ async fn messages_about_proxies_name_the_proxy_and_its_source() {
         let output = haul.get(url, &flags).await;
         output.assert_code(5);
         assert!(!output.stderr.contains("s3cret"), "{output:#?}");
-        let text = output.stderr_text(&haul, Some(&origin));
-        let text = text.replace(&no_tls.to_string(), "[PLAIN]");
+        let text = output
+            .stderr_text(&haul, Some(&origin))
+            .replace(&no_tls.to_string(), "[PLAIN]");
         outputs.push(text.replace(&port, "[PORT]"));
     }
     insta::assert_snapshot!(outputs.join("\n"));

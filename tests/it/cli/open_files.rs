@@ -18,10 +18,12 @@ async fn the_soft_limit_of_open_files_is_raised_to_the_hard_one() {
     running.wait_for_line("\"named\"").await;
     let limits = format!("/proc/{}/limits", running.child.id().unwrap());
     let limits = std::fs::read_to_string(limits).unwrap();
-    let files = limits
+    let files: Vec<&str> = limits
         .lines()
-        .find(|line| line.starts_with("Max open files"));
-    let files: Vec<&str> = files.unwrap().split_whitespace().collect();
+        .find(|line| line.starts_with("Max open files"))
+        .unwrap()
+        .split_whitespace()
+        .collect();
     assert_eq!(files[3..5], ["300", "300"]);
     running.signal(Signal::TERM);
     running.wait().await.assert_code(130);

@@ -218,8 +218,14 @@ async fn a_terminal_gets_bars_of_its_width_unless_it_is_dumb() {
         .filter(|line| line.contains('%'))
         .collect();
     assert!(!frames.is_empty() && !narrow.contains("━"), "{narrow:?}");
-    let summary = narrow.lines().next_back().unwrap_or_default();
-    let summary = summary.rsplit("\x1b[2K").next().unwrap_or_default().trim();
+    let summary = narrow
+        .lines()
+        .next_back()
+        .unwrap_or_default()
+        .rsplit("\x1b[2K")
+        .next()
+        .unwrap_or_default()
+        .trim();
     assert_eq!(summary, "f.bin  2.0 MiB", "{narrow:?}");
     let dumb = run_on_terminal(&haul, &format!("TERM=dumb {get}")).await;
     assert!(

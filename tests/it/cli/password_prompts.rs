@@ -120,8 +120,10 @@ async fn a_missing_password_is_prompted_for_and_not_shown() {
 async fn the_password_of_a_user_in_a_url_is_prompted_for_once() {
     let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
-    let urls = ["/f.bin", "/f.bin?2", "/missing"].map(|path| origin.url(path));
-    let urls = urls.join(" ").replace("http://", "http://me@");
+    let urls = ["/f.bin", "/f.bin?2", "/missing"]
+        .map(|path| origin.url(path))
+        .join(" ")
+        .replace("http://", "http://me@");
     let line = format!("{} get -d d {urls}", env!("CARGO_BIN_EXE_haul"));
     let mut terminal = Terminal::start(&haul, &line);
     terminal
@@ -142,8 +144,11 @@ async fn the_password_of_a_user_in_a_url_is_prompted_for_once() {
 async fn the_password_of_a_tunnels_proxy_is_prompted_for() {
     let target = start_origin(OriginResource::new(content())).await;
     let required_login = haul_lab::faults::RequiredLogin::basic("me", "s3cret");
-    let proxy = haul_lab::HttpProxy::builder().route("files.test:80", target.address());
-    let proxy = proxy.require_login(required_login).start().await;
+    let proxy = haul_lab::HttpProxy::builder()
+        .route("files.test:80", target.address())
+        .require_login(required_login)
+        .start()
+        .await;
     let haul = HaulDirectory::new();
     let line = format!(
         "printf 'HEAD /f.bin HTTP/1.1\\r\\nHost: files.test\\r\\nConnection: close\\r\\n\\r\\n' | {} tunnel -p {} -U me --stdio files.test:80; echo code $?",
@@ -167,8 +172,10 @@ async fn the_password_of_a_tunnels_proxy_is_prompted_for() {
 async fn get_prompts_once_for_the_password_of_its_proxy() {
     let origin = start_origin(OriginResource::new(content())).await;
     let required = haul_lab::faults::RequiredLogin::basic("me", "s3cret");
-    let proxy = haul_lab::HttpProxy::builder().require_login(required);
-    let proxy = proxy.start().await;
+    let proxy = haul_lab::HttpProxy::builder()
+        .require_login(required)
+        .start()
+        .await;
     let (haul, at) = (env!("CARGO_BIN_EXE_haul"), proxy.address());
     let urls = format!("{} {}", origin.url("/f.bin"), origin.url("/f.bin?2"));
     for flags in [format!("-p {at} -U me"), format!("-p http://me@{at}")] {

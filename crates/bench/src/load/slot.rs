@@ -270,8 +270,9 @@ impl LoadSlot<'_> {
                 http1::exchange(&mut **stream, &mut self.buffers, &state.body, length).await
             }
             SlotConnection::Http2(client) => {
-                let request = target.http2_request(number);
-                let request = request.ok_or(LoadFailure::InvalidResponse)?;
+                let request = target
+                    .http2_request(number)
+                    .ok_or(LoadFailure::InvalidResponse)?;
                 client.exchange(request, &state.body, length).await
             }
         }

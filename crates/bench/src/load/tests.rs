@@ -42,8 +42,9 @@ fn client_tls(authority: &CertificateAuthority) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider);
-    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
 }
 

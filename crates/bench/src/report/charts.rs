@@ -52,8 +52,11 @@ const LINES: [(char, RGBColor, u8, f64, f64); 5] = [
 /// The factor with the most levels lies along the axis. Those whose levels take times of other magnitudes, and are not compared with the baseline,
 /// have charts of their own for each level; so have others if there were too many lines.
 pub(super) fn chart_figures(experiment: &ExperimentResults) -> Result<String, ChartError> {
-    let cells = experiment.cells.iter().filter(|cell| cell.wall.is_some());
-    let cells: Vec<&CellResults> = cells.collect();
+    let cells: Vec<&CellResults> = experiment
+        .cells
+        .iter()
+        .filter(|cell| cell.wall.is_some())
+        .collect();
     let mut factors = varying_factors(experiment);
     let levels_of = |factor: &str| group_cells(&cells, &[factor]);
     let Some(axis) = factors
@@ -75,10 +78,12 @@ pub(super) fn chart_figures(experiment: &ExperimentResults) -> Result<String, Ch
     }
     let levels = levels_of(axis).into_iter();
     // Their names without that of the factor.
-    let levels = levels.map(|(name, _)| name.get(axis.len() + 1..).unwrap_or_default().to_owned());
-    let levels: Vec<String> = levels.collect();
-    let charts = group_cells(&cells, &apart).into_iter();
-    let charts = charts.filter(|(_, cells)| cells.len() > 1);
+    let levels: Vec<String> = levels
+        .map(|(name, _)| name.get(axis.len() + 1..).unwrap_or_default().to_owned())
+        .collect();
+    let charts = group_cells(&cells, &apart)
+        .into_iter()
+        .filter(|(_, cells)| cells.len() > 1);
     let figures = charts.map(|(name, cells)| -> Result<String, ChartError> {
         let unit = TimeUnit::for_times([slowest(&cells)]);
         let lines = group_cells(&cells, &together);

@@ -74,8 +74,11 @@ fn compare_experiment(page: &mut TextPage, a: &ExperimentResults, b: &Experiment
         page.paragraph(&warning, TextTone::Warning);
     }
     let find = |cell: &CellResults| b.cells.iter().find(|other| other.cell == cell.cell);
-    let pairs = a.cells.iter().filter_map(|cell| Some((cell, find(cell)?)));
-    let pairs: Vec<(&CellResults, &CellResults)> = pairs.collect();
+    let pairs: Vec<(&CellResults, &CellResults)> = a
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, find(cell)?)))
+        .collect();
     if !pairs.is_empty() {
         page.table(&comparison_table(a, &pairs));
     }

@@ -45,8 +45,10 @@ pub(super) fn headlines(experiment: &ExperimentResults) -> Vec<String> {
 fn groups<'a>(experiment: &'a ExperimentResults, factor: &str) -> Vec<ComparedCells<'a>> {
     let varying = varying_factors(experiment);
     let others = || varying.iter().copied().filter(|name| *name != factor);
-    let baselines = experiment.cells.iter();
-    let baselines = baselines.filter(|cell| cell.cell.matches(&experiment.baseline));
+    let baselines = experiment
+        .cells
+        .iter()
+        .filter(|cell| cell.cell.matches(&experiment.baseline));
     let group = |baseline: &'a CellResults| {
         let is_of_group = |cell: &&CellResults| {
             cell.cell.with(&experiment.baseline) == baseline.cell && cell.wall.is_some()

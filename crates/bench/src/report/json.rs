@@ -117,8 +117,8 @@ mod tests {
         let error = write_reports(&blocked.join("out"), &fixture::bench_results()).unwrap_err();
         assert!(error.to_string().contains("file/out"), "{error}");
         fs::create_dir_all(directory.path().join("out/report.md/x")).unwrap();
-        let error = write_reports(&directory.path().join("out"), &fixture::bench_results());
-        let error = error.unwrap_err();
+        let error =
+            write_reports(&directory.path().join("out"), &fixture::bench_results()).unwrap_err();
         assert!(error.to_string().contains("out/report.md"), "{error}");
         // What was to become the file is gone.
         assert_eq!(

@@ -232,10 +232,10 @@ fn measured_columns(cells: &[CellResults]) -> impl Iterator<Item = ReportColumn>
         .into_iter()
         .enumerate();
     heads.map(move |(index, (name, unit, priority, _))| {
-        let medians = cells
+        let medians: Vec<Option<f64>> = cells
             .iter()
-            .map(|cell| median_of(cell, |found| further_values(found)[index].3));
-        let medians: Vec<Option<f64>> = medians.collect();
+            .map(|cell| median_of(cell, |found| further_values(found)[index].3))
+            .collect();
         let times = TimeUnit::for_times(medians.iter().flatten().copied());
         let show = |median: f64| match unit {
             SECONDS => times.show(median),
@@ -244,8 +244,8 @@ fn measured_columns(cells: &[CellResults]) -> impl Iterator<Item = ReportColumn>
         };
         let values = medians
             .iter()
-            .map(|median| median.map(show).unwrap_or_default());
-        let values = values.map(|value| TextTone::Plain.text(value));
+            .map(|median| median.map(show).unwrap_or_default())
+            .map(|value| TextTone::Plain.text(value));
         let unit = if unit == SECONDS { times.symbol } else { unit };
         ReportColumn::new(name, unit, ColumnKind::Number, priority, values)
     })

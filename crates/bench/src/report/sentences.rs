@@ -159,8 +159,9 @@ pub(super) fn environment_lines(environment: &BenchEnvironment) -> Vec<String> {
         ("kernel", environment.kernel.clone()),
         ("processor", format!("{}{usable}", environment.cpu)),
         ("memory", memory),
-    ];
-    let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
+    ]
+    .into_iter()
+    .filter(|(_, value)| !value.is_empty());
     lines
         .map(|(name, value)| format!("{name}: {value}"))
         .collect()

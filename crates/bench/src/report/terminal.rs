@@ -134,10 +134,10 @@ impl TextPage {
     }
 
     fn table_head(&mut self, shown: &[SizedColumn<'_>]) {
-        let heads = shown
+        let heads: Vec<Vec<String>> = shown
             .iter()
-            .map(|(column, width)| wrap(&column.head(), *width, ""));
-        let heads: Vec<Vec<String>> = heads.collect();
+            .map(|(column, width)| wrap(&column.head(), *width, ""))
+            .collect();
         let height = heads.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..height {
             // Heads stand on the first row.
@@ -228,8 +228,10 @@ fn row_name(levels: &[SizedColumn<'_>], row: usize) -> String {
 
 /// Breaks a text into lines; none without words. Words that are longer than a line are broken, too.
 fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
-    let text = printable(text);
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = printable(text)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     let options = Options::new(width)
         .subsequent_indent(indent)
         .word_splitter(WordSplitter::NoHyphenation);

@@ -170,8 +170,9 @@ impl ServerPool {
         }
         let path = self.folder().join(Self::folder_name(files));
         let error_path = path.clone();
-        let written = tokio::task::spawn_blocking(move || write_files(&path, files)).await;
-        let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let written = tokio::task::spawn_blocking(move || write_files(&path, files))
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)));
         written.map_err(|source| ServerError::File {
             path: error_path,
             source,

@@ -102,8 +102,10 @@ impl HaulProcess {
             source,
         };
         let mut child = network.run(|| command.spawn()).map_err(run_error)?;
-        let stderr = child.stderr.take();
-        let stderr = stderr.ok_or_else(|| run_error(io::ErrorKind::BrokenPipe.into()))?;
+        let stderr = child
+            .stderr
+            .take()
+            .ok_or_else(|| run_error(io::ErrorKind::BrokenPipe.into()))?;
         let (command, output) = (command_line(program, arguments), OutputTail::default());
         let (address, reader) = wait_for_address(stderr, &command, &output).await?;
         Ok(Self {

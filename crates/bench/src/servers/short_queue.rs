@@ -51,16 +51,17 @@ impl ShortQueueServer {
             response.len() + usize::try_from(bytes).unwrap_or(usize::MAX),
             b'x',
         );
-        let thread = std::thread::Builder::new().name(thread_name.to_owned());
-        let thread = thread.spawn(move || {
-            for connection in listener.incoming() {
-                if stopping.load(Ordering::Relaxed) {
-                    return;
+        let thread = std::thread::Builder::new()
+            .name(thread_name.to_owned())
+            .spawn(move || {
+                for connection in listener.incoming() {
+                    if stopping.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    // A client that leaves is no reason to stop.
+                    let _ = connection.and_then(|connection| respond(connection, &response));
                 }
-                // A client that leaves is no reason to stop.
-                let _ = connection.and_then(|connection| respond(connection, &response));
-            }
-        })?;
+            })?;
         Ok(Self {
             address,
             ends,

@@ -59,8 +59,9 @@ impl UsageMeter {
             // Where that is not permitted, a peak is that of the process's life.
             let _ = std::fs::write(proc_path(*pid, "clear_refs"), "5");
         }
-        let servers = server_pids.iter();
-        let servers = servers.map(|pid| (*pid, ProcessUsage::read(*pid)));
+        let servers = server_pids
+            .iter()
+            .map(|pid| (*pid, ProcessUsage::read(*pid)));
         Self {
             servers: servers.collect(),
             client: ProcessUsage::read(own),
@@ -136,8 +137,9 @@ impl ProcessUsage {
 
     /// CPU time of our own process, which was `total` with the threads of lab servers.
     fn client_cpu_since(&self, start: &Self, total: Duration) -> CpuTime {
-        let lab = self.threads_with(start);
-        let lab = lab.filter(|(thread, ..)| thread.name.starts_with(LAB_THREAD_NAME));
+        let lab = self
+            .threads_with(start)
+            .filter(|(thread, ..)| thread.name.starts_with(LAB_THREAD_NAME));
         let (mut ticks, mut total) = (self.ticks.since(start.ticks), total);
         for (_, cpu, thread_ticks) in lab {
             ticks = ticks.since(thread_ticks);
@@ -174,8 +176,9 @@ impl ProcessUsage {
 impl ThreadUsage {
     fn read(directory: &std::path::Path) -> Option<Self> {
         let ticks = CpuTicks::read(directory.join("stat"))?;
-        let precise = std::fs::read_to_string(directory.join("schedstat")).ok();
-        let precise = precise.and_then(|text| text.split_whitespace().next()?.parse().ok());
+        let precise = std::fs::read_to_string(directory.join("schedstat"))
+            .ok()
+            .and_then(|text| text.split_whitespace().next()?.parse().ok());
         Some(Self {
             name: std::fs::read_to_string(directory.join("comm")).ok()?,
             ticks,

@@ -143,8 +143,9 @@ impl RequestsWorkload {
         match (self.is_interrupted, measurement.successes) {
             (false, _) => Ok(measurement),
             (true, 0) if measurement.failures() > 0 => {
-                let kinds = measurement.errors.iter();
-                let kinds: Vec<_> = kinds
+                let kinds: Vec<_> = measurement
+                    .errors
+                    .iter()
                     .map(|(kind, count)| format!("{count} x {kind}"))
                     .collect();
                 Err(WorkloadError::OnlyFailures(kinds.join(", ")))
@@ -263,8 +264,10 @@ impl RequestsWorkload {
                 plan.proxy = Some(proxy);
             } else {
                 let is_warm = requests.route == RequestsRoute::WarmTunnel;
-                let tunnel = self.pool.tunnel(server.address, proxy, is_warm, link);
-                let tunnel = tunnel.await?;
+                let tunnel = self
+                    .pool
+                    .tunnel(server.address, proxy, is_warm, link)
+                    .await?;
                 plan.connect_to = Some(tunnel.address);
                 pids.push(tunnel.pid);
             }

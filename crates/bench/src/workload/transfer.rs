@@ -129,8 +129,11 @@ impl TransferWorkload {
         if bucket.begun.is_empty() {
             return Ok(());
         }
-        let client = self.options.store.connect(self.options.client.clone());
-        let client = client.await?;
+        let client = self
+            .options
+            .store
+            .connect(self.options.client.clone())
+            .await?;
         if self.is_interrupted {
             bucket.abort_uploads(&client).await?;
         }
@@ -248,8 +251,9 @@ async fn check(
 ) -> Result<Measurement, WorkloadError> {
     let path = folder.to_owned();
     let checking = move || wrong_files(&path, count, expected, compares_bytes);
-    let checked = tokio::task::spawn_blocking(checking).await;
-    let checked = checked.unwrap_or_else(|error| Err(io::Error::other(error)));
+    let checked = tokio::task::spawn_blocking(checking)
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)));
     let (wrong, bytes) = checked.map_err(|source| WorkloadError::LocalIo {
         action: "read",
         path: folder.to_owned(),
@@ -339,8 +343,9 @@ mod tests {
                 ..Measurement::default()
             };
             measured.add_errors("timeout", 1);
-            let checked = check(measured, directory.path(), 4, Some(files), compares_bytes);
-            let checked = checked.await.unwrap();
+            let checked = check(measured, directory.path(), 4, Some(files), compares_bytes)
+                .await
+                .unwrap();
             assert_eq!(checked.errors["wrong size or content"], wrong);
             assert_eq!(checked.successes, 3 - wrong);
             assert_eq!(checked.bytes, checked.successes * files.bytes);

@@ -254,8 +254,12 @@ impl<T: Args> FromArgMatches for GivenFlags<T> {
             let id = argument.get_id().as_str();
             let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);
             if let Some(name) = argument.get_long().filter(|_| is_given) {
-                let texts = matches.get_raw(id).into_iter().flatten();
-                let texts = texts.map(OsStr::to_owned).collect();
+                let texts = matches
+                    .get_raw(id)
+                    .into_iter()
+                    .flatten()
+                    .map(OsStr::to_owned)
+                    .collect();
                 options.insert(name, texts, OptionSource::flag(name));
             }
         }

@@ -21,8 +21,10 @@ but if the first one is --include, keys that match nothing are left out.";
 impl<const HAS_RECURSIVE: bool> Args for KeyFilterArgs<HAS_RECURSIVE> {
     fn augment_args(command: Command) -> Command {
         let rule = |name: &'static str| {
-            let arg = Arg::new(name).long(name).value_name("PATTERN");
-            let arg = arg.action(ArgAction::Append);
+            let arg = Arg::new(name)
+                .long(name)
+                .value_name("PATTERN")
+                .action(ArgAction::Append);
             if HAS_RECURSIVE {
                 arg.requires("recursive")
             } else {

@@ -24,8 +24,9 @@ impl ParseProblem {
         let without_dashes = |text: &str| text.trim_start_matches('-').to_owned();
         let (text, hint) = match error.kind() {
             ErrorKind::UnknownArgument => {
-                let similar = context_strings(error, ContextKind::SuggestedArg);
-                let similar = similar.first().map(|text| argument_name(text));
+                let similar = context_strings(error, ContextKind::SuggestedArg)
+                    .first()
+                    .map(|text| argument_name(text));
                 let hint = match similar {
                     Some(similar) => format!("did you mean {} ?", without_dashes(similar)),
                     None => "a key is the name of a flag without its dashes".to_owned(),
@@ -33,8 +34,9 @@ impl ParseProblem {
                 ("unknown key".to_owned(), Some(hint))
             }
             ErrorKind::ArgumentConflict => {
-                let prior = context_strings(error, ContextKind::PriorArg);
-                let prior = prior.first().map_or("itself", |text| argument_name(text));
+                let prior = context_strings(error, ContextKind::PriorArg)
+                    .first()
+                    .map_or("itself", |text| argument_name(text));
                 let text = format!("cannot be used together with {}", without_dashes(prior));
                 (text, None)
             }

@@ -207,8 +207,11 @@ fn s3_checksum_help() -> String {
     let is_choice = |algorithm: &DigestAlgorithm| {
         *algorithm != DigestAlgorithm::Crc64Nvme && algorithm.s3().is_some()
     };
-    let names = DigestAlgorithm::ALL.into_iter().filter(is_choice);
-    let names: Vec<&str> = names.map(DigestAlgorithm::name).collect();
+    let names: Vec<&str> = DigestAlgorithm::ALL
+        .into_iter()
+        .filter(is_choice)
+        .map(DigestAlgorithm::name)
+        .collect();
     format!(
         "Send this checksum in place of CRC64NVME: {}",
         names.join(", ")

@@ -75,13 +75,14 @@ fn each_flag_of_each_command_has_its_row() {
                 let Some(long) = flag.get_long() else {
                     continue;
                 };
-                let shared = shared_flags().into_iter();
-                let shared = shared.filter(|(group, _)| {
-                    group
-                        .get_arguments()
-                        .any(|other| other.get_long() == Some(long))
-                });
-                let shared = shared.map(|(_, page)| page);
+                let shared = shared_flags()
+                    .into_iter()
+                    .filter(|(group, _)| {
+                        group
+                            .get_arguments()
+                            .any(|other| other.get_long() == Some(long))
+                    })
+                    .map(|(_, page)| page);
                 let texts: Vec<String> = own.iter().copied().chain(shared).map(page).collect();
                 let mut all = texts.iter().flat_map(|text| rows(text));
                 let short = flag.get_short().map(|short| format!("-{short}"));

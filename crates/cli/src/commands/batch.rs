@@ -97,10 +97,10 @@ fn report_list_failures(
     summary: &BatchSummary,
 ) -> Option<ExitReason> {
     let outputs = JsonOutputs::requested_by(args);
-    let exits = failures
+    let exits: Vec<ExitReason> = failures
         .iter()
-        .map(|error| report_bucket_error(error, outputs));
-    let exits: Vec<ExitReason> = exits.collect();
+        .map(|error| report_bucket_error(error, outputs))
+        .collect();
     match summary.listed + summary.done_earlier {
         0 => exits.first().copied(),
         _ => exits.first().map(|_| ExitReason::SomeFailed),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 
-use haul_s3::{MultipartUpload, S3Address};
+use haul_s3::MultipartUpload;
 use haul_transfer::bucket::StoreSession;
 use haul_transfer::manifest::{Manifest, PreviousRuns};
 use haul_transfer::put::{
@@ -228,13 +228,18 @@ fn silent_engine(args: &PutArgs, session: &StoreSession) -> UploadEngine {
 
 /// Removes all unfinished uploads below a prefix.
 async fn abort_all(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
-    let address: Result<S3Address, _> = args.words.concat().parse();
-    let address = address.map_err(|error: haul_s3::S3AddressError| {
-        outputs.report_failure(ExitReason::Usage, &error.to_string(), None)
-    })?;
+    let address = args
+        .words
+        .concat()
+        .parse()
+        .map_err(|error: haul_s3::S3AddressError| {
+            outputs.report_failure(ExitReason::Usage, &error.to_string(), None)
+        })?;
     let session = connect(settings(args), outputs).await?;
-    let uploads = session.request(|| session.client.list_multipart_uploads(&address));
-    let uploads = uploads.await.map_err(|error| report(&error, outputs))?;
+    let uploads = session
+        .request(|| session.client.list_multipart_uploads(&address))
+        .await
+        .map_err(|error| report(&error, outputs))?;
     let engine = silent_engine(args, &session);
     for upload in uploads {
         let upload = MultipartUpload {

@@ -98,12 +98,14 @@ impl SyncRun<'_> {
         copied: &CopyOutcome,
     ) -> Result<ExitReason, ExitReason> {
         let went_well = matches!(copied.exit, ExitReason::Done | ExitReason::SomeFailed);
-        let deletions = sync.deletions(copied.failed, went_well).await;
-        let deletions = deletions.map_err(|error| {
-            let folder = self.sides.folder().unwrap_or_else(|| Path::new(""));
-            let text = format!("cannot list {}: {error}", folder.display());
-            self.fail(ExitReason::LocalIo, &text, None)
-        })?;
+        let deletions = sync
+            .deletions(copied.failed, went_well)
+            .await
+            .map_err(|error| {
+                let folder = self.sides.folder().unwrap_or_else(|| Path::new(""));
+                let text = format!("cannot list {}: {error}", folder.display());
+                self.fail(ExitReason::LocalIo, &text, None)
+            })?;
         let (count, has_source_files) = (deletions.count(), deletions.has_source_files);
         let deleted = self.delete(deletions).await?;
         let is_idle = copied.exit == ExitReason::Done && copied.files == 0 && count == 0;

@@ -64,8 +64,8 @@ fn explain_error(error: &Error, words: &[String]) -> (String, String) {
     let argument = context_strings(error, ContextKind::InvalidArg);
     let flag = argument
         .first()
-        .map(|text| flag_names(error, argument_name(text)));
-    let flag = flag.unwrap_or_default();
+        .map(|text| flag_names(error, argument_name(text)))
+        .unwrap_or_default();
     let text = match error.kind() {
         ErrorKind::ValueValidation => return explain_value(error, &flag),
         ErrorKind::MissingRequiredArgument => {
@@ -121,8 +121,12 @@ fn explain_command(error: &Error, command: &str, words: &[String]) -> (String, S
     let similar = context_strings(error, ContextKind::SuggestedSubcommand);
     // The text may be a URL with a password.
     let shown = haul_net::redacted_text(command);
-    let rest = words.iter().skip_while(|word| *word != command).skip(1);
-    let rest: Vec<String> = rest.cloned().collect();
+    let rest: Vec<String> = words
+        .iter()
+        .skip_while(|word| *word != command)
+        .skip(1)
+        .cloned()
+        .collect();
     let foreign = ForeignLine::new(command, &rest).hint();
     let hint = match similar.first() {
         _ if command.contains("://") && words.first().is_some_and(|word| word == "bench") => {
@@ -250,8 +254,8 @@ fn command_name(error: &Error) -> String {
     let mut words = usage.split_whitespace().skip_while(|word| *word != "haul");
     let named = words.nth(1).filter(|name| is_known(name));
     // An error about a value has no usage text.
-    let typed = std::env::args_os().nth(1);
-    let typed = typed
+    let typed = std::env::args_os()
+        .nth(1)
         .and_then(|word| word.into_string().ok())
         .filter(|word| is_known(word));
     named

@@ -188,8 +188,12 @@ fn batch_options(
                 .with_hint("a list can have one for each file, in a column sha256 or as checksum="))
         }
     };
-    let checksums = args.output.checksum.iter().map(report);
-    let checksums = checksums.collect::<Result<Vec<_>, _>>()?;
+    let checksums = args
+        .output
+        .checksum
+        .iter()
+        .map(report)
+        .collect::<Result<Vec<_>, _>>()?;
     if args.batch.is_tar_to_stdout() {
         check_stdout_is_free(args)?;
     }

@@ -37,8 +37,12 @@ fn listed_checksums(
     })?;
     let decoded = percent_decode_str(url.path()).decode_utf8_lossy();
     let parts: Vec<&str> = decoded.split('/').filter(|part| !part.is_empty()).collect();
-    let given = args.file.iter().flat_map(|file| file.components());
-    let given: Vec<&str> = given.filter_map(|part| part.as_os_str().to_str()).collect();
+    let given: Vec<&str> = args
+        .file
+        .iter()
+        .flat_map(|file| file.components())
+        .filter_map(|part| part.as_os_str().to_str())
+        .collect();
     let found = ChecksumList::parse(&list).and_then(|list| match list.find(&parts) {
         Err(ChecksumListError::NotListed) if !given.is_empty() => list.find(&given),
         found => found,

@@ -24,8 +24,7 @@ pub(crate) fn object_headers(
     ];
     add_fields(&mut common, fields)?;
     for (name, value) in &args.metadata {
-        let field = format!("x-amz-meta-{}", name.to_ascii_lowercase());
-        let field: HeaderName = field
+        let field: HeaderName = format!("x-amz-meta-{}", name.to_ascii_lowercase())
             .parse()
             .map_err(|_| SettingError::new(format!("{name:?} cannot be the name of metadata")))?;
         // What is beyond ASCII cannot be signed.

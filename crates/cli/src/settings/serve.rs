@@ -127,9 +127,13 @@ impl ServeSettings {
 /// Warnings about secrets and logs inside the served folder, where every reader could get them.
 fn served_secrets_warnings(args: &ServeArgs, served: &Path) -> Vec<String> {
     let (access, tls) = (&args.access, &args.tls);
-    let secrets = access.auth_file.iter().chain(&access.token_file);
-    let secrets = secrets.chain(&access.sign_key).chain(&tls.key);
-    let secrets = secrets.chain(&args.s3.s3_key_file);
+    let secrets = access
+        .auth_file
+        .iter()
+        .chain(&access.token_file)
+        .chain(&access.sign_key)
+        .chain(&tls.key)
+        .chain(&args.s3.s3_key_file);
     let log = match &args.running.access_log {
         Some(LogTarget::File(path)) => Some(path),
         _ => None,

@@ -140,8 +140,10 @@ impl ProcessSettings {
         quiet: bool,
     ) -> Result<Self, SettingError> {
         let names = option_names::<ProcessOptions>();
-        let given = layers.merged(None).given;
-        let given = given.filtered(|name| names.iter().any(|process| process == name));
+        let given = layers
+            .merged(None)
+            .given
+            .filtered(|name| names.iter().any(|process| process == name));
         let options = given.parse::<ProcessOptions>()?;
         if quiet && options.log.is_none() && given.contains("log-format") {
             let error = SettingError::at(

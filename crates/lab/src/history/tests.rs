@@ -83,14 +83,15 @@ struct PlannedOperation {
 }
 
 fn plans() -> impl Strategy<Value = Vec<PlannedOperation>> {
-    let planned = (0..10u8, any_condition(), 0..35u64, 0..35u64, 0..30u8);
-    let planned = planned.prop_map(|(kind, condition, early, late, failure)| PlannedOperation {
-        kind,
-        condition,
-        early,
-        late,
-        failure,
-    });
+    let planned = (0..10u8, any_condition(), 0..35u64, 0..35u64, 0..30u8).prop_map(
+        |(kind, condition, early, late, failure)| PlannedOperation {
+            kind,
+            condition,
+            early,
+            late,
+            failure,
+        },
+    );
     prop::collection::vec(planned, 1..120)
 }
 

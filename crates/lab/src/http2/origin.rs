@@ -274,10 +274,10 @@ async fn serve_http1(
             is_http2: false,
         });
         let (status, fields, body) = act.into_response();
-        let fields = fields
+        let fields: String = fields
             .iter()
-            .map(|(name, value)| [name, ": ", value, "\r\n"].concat());
-        let fields: String = fields.collect();
+            .map(|(name, value)| [name, ": ", value, "\r\n"].concat())
+            .collect();
         let length = body.len();
         let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {length}\r\n{fields}\r\n");
         stream.write_all(head.as_bytes()).await?;

@@ -100,8 +100,10 @@ impl Http2Stream {
         for (name, value) in fields {
             head = head.header(name, value);
         }
-        let head = head.header("content-length", body.len()).body(());
-        let head = head.expect("header fields of a test");
+        let head = head
+            .header("content-length", body.len())
+            .body(())
+            .expect("header fields of a test");
         if let Ok(mut send) = self.respond.send_response(head, body.is_empty())
             && !body.is_empty()
         {
@@ -111,8 +113,10 @@ impl Http2Stream {
 
     /// Sends the head of a response with this body.
     fn send_head(&mut self, body: &Bytes) -> Option<SendStream<Bytes>> {
-        let head = Response::builder().header("content-length", body.len());
-        let head = head.body(()).expect("a number");
+        let head = Response::builder()
+            .header("content-length", body.len())
+            .body(())
+            .expect("a number");
         self.respond.send_response(head, false).ok()
     }
 

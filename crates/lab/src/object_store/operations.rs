@@ -293,8 +293,10 @@ fn list_parts(state: &StoreState, request: &StoreRequest) -> StoreResponse {
 
 fn list_uploads(state: &StoreState, request: &StoreRequest) -> StoreResponse {
     let prefix = request.query.get("prefix").map_or("", String::as_str);
-    let uploads = state.uploads.iter();
-    let uploads = uploads.filter(|(_, upload)| upload.key.starts_with(prefix));
+    let uploads = state
+        .uploads
+        .iter()
+        .filter(|(_, upload)| upload.key.starts_with(prefix));
     let rows: String = uploads
         .map(|(id, upload)| {
             let key = &upload.key;
@@ -318,8 +320,10 @@ fn list_objects(state: &StoreState, request: &StoreRequest) -> StoreResponse {
         let Some(rest) = key.strip_prefix(&prefix) else {
             continue;
         };
-        let group = rest.find(&delimiter).filter(|_| !delimiter.is_empty());
-        let group = group.map(|at| format!("{prefix}{}", &rest[..at + delimiter.len()]));
+        let group = rest
+            .find(&delimiter)
+            .filter(|_| !delimiter.is_empty())
+            .map(|at| format!("{prefix}{}", &rest[..at + delimiter.len()]));
         let position = group.as_ref().unwrap_or(key);
         let is_before = *position <= after
             || group.as_ref().is_some_and(|group| {
@@ -374,8 +378,10 @@ fn listed_object(state: &StoreState, key: &str, object: &StoredBytes) -> String 
 fn delete_objects(state: &mut StoreState, body: &[u8]) -> StoreResponse {
     let text = String::from_utf8_lossy(body);
     for object in text.split("<Key>").skip(1) {
-        let key = object.split("</Key>").next().unwrap_or_default();
-        let key = key
+        let key = object
+            .split("</Key>")
+            .next()
+            .unwrap_or_default()
             .replace("&lt;", "<")
             .replace("&gt;", ">")
             .replace("&quot;", "\"")

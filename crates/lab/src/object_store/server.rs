@@ -128,11 +128,13 @@ async fn read_request(
         .trim_start_matches('/')
         .split_once('/')
         .unwrap_or((path, ""));
-    let parameters = query.split('&').filter(|pair| !pair.is_empty());
-    let parameters = parameters.map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode(name), decode(value))
-    });
+    let parameters = query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name), decode(value))
+        });
     let request = StoreRequest {
         method,
         bucket: decode(bucket.trim_start_matches('/')),

@@ -47,8 +47,7 @@ impl OriginBuilder {
     #[must_use]
     pub fn resource(mut self, path: &str, resource: OriginResource) -> Self {
         if let ServerRole::Origin(resources) = &mut self.state.role {
-            let resources = resources.get_mut();
-            let resources = resources.unwrap_or_else(PoisonError::into_inner);
+            let resources = resources.get_mut().unwrap_or_else(PoisonError::into_inner);
             resources.insert(path.into(), resource);
         }
         self

@@ -230,8 +230,7 @@ async fn a26_digests_are_right_or_wrong() {
         assert_eq!(wrong.field(name).map(str::len), Some(value.len()));
         assert_eq!(wrong.body, part(5..10));
     }
-    let abc = OriginResource::new(haul_lab::ResourceContent::fixed("abc"));
-    let abc = abc.rule(
+    let abc = OriginResource::new(haul_lab::ResourceContent::fixed("abc")).rule(
         RequestMatcher::always(),
         faults::right_digest(DigestHeader::Md5),
     );

@@ -28,8 +28,7 @@ pub(crate) async fn handshake(
         .add(certificate(&authority.certificate_pem()))
         .unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider);
-    let builder = builder
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);

@@ -114,8 +114,8 @@ fn configure(stream: &TcpStream, config: &ConnectorConfig) -> io::Result<()> {
         // Two probes within the time after which a silent peer is gone.
         let time = config
             .dead_peer_timeout
-            .map_or(time, |limit| time.min(limit / 3));
-        let time = time.max(Duration::from_secs(1));
+            .map_or(time, |limit| time.min(limit / 3))
+            .max(Duration::from_secs(1));
         let probes = socket2::TcpKeepalive::new().with_time(time);
         let _ = socket.set_tcp_keepalive(&match config.dead_peer_timeout {
             Some(_) => probes.with_interval(time),
@@ -244,8 +244,10 @@ mod tests {
         );
         assert_eq!(order(AddressFamily::V4), ["1.1.1.1", "2.2.2.2", "3.3.3.3"]);
         assert_eq!(order(AddressFamily::V6), ["::1", "::2"]);
-        let fourth: Vec<_> = interleave_families(&all, AddressFamily::Any, 4);
-        let fourth: Vec<_> = fourth.iter().map(ToString::to_string).collect();
+        let fourth: Vec<_> = interleave_families(&all, AddressFamily::Any, 4)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(fourth, ["::1", "2.2.2.2", "::2", "3.3.3.3", "1.1.1.1"]);
     }
 

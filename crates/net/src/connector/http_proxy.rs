@@ -182,8 +182,8 @@ impl HttpTunnel<'_> {
                     return Err(Error::new(Kind::Closed, self.url));
                 }
             };
-            let head = parse_head(&buffer.split_to(length));
-            let head = head.ok_or_else(|| Error::new(Kind::Protocol, self.url))?;
+            let head = parse_head(&buffer.split_to(length))
+                .ok_or_else(|| Error::new(Kind::Protocol, self.url))?;
             if !head.status.is_informational() {
                 return Ok(ProxyResponseHead {
                     trailing: buffer.freeze(),

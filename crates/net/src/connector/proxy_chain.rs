@@ -100,8 +100,10 @@ impl Connector {
             let connected = Box::pin(self.connect_through(&target, before, progress)).await;
             connected.map_err(|error| error.with_next_hop(&proxy.address()))?
         };
-        let connected = self.start_proxy_tls(connected, proxy, url).await;
-        let connected = connected.map_err(|error| error.with_proxy(proxy.name()))?;
+        let connected = self
+            .start_proxy_tls(connected, proxy, url)
+            .await
+            .map_err(|error| error.with_proxy(proxy.name()))?;
         progress
             .has_reached_first_proxy
             .store(true, Ordering::Relaxed);

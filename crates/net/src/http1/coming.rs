@@ -51,11 +51,12 @@ impl<C> ComingConnections<C> {
         if number <= coming {
             return Vec::new();
         }
-        let entry = by_route.entry(Arc::clone(route));
-        let entry = entry.or_insert_with(|| RouteConnections {
-            coming: 0,
-            waiting: VecDeque::new(),
-        });
+        let entry = by_route
+            .entry(Arc::clone(route))
+            .or_insert_with(|| RouteConnections {
+                coming: 0,
+                waiting: VecDeque::new(),
+            });
         entry.coming = number;
         let announced = (coming..number).map(|_| ComingConnection {
             all: self,

@@ -69,8 +69,8 @@ impl Http1Connection {
         let head = poll_fn(|cx| match self.poll_exchange(&mut interim_responses, cx) {
             Poll::Ready(head) => Poll::Ready(head.map_err(ExchangeError::Http1)),
             Poll::Pending => self.poll_timeout(is_upload, cx).map(Err),
-        });
-        let head = head.await?;
+        })
+        .await?;
         match head.status.is_success() {
             true if !self.request.is_done() => self.finish_request(is_upload).await?,
             true => {}

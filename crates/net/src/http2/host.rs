@@ -183,9 +183,12 @@ impl Http2Host {
         let mut closed = Vec::new();
         let mut state = self.lock();
         state.remove_closed(&mut closed);
-        let idle = state.connections.iter();
-        let idle = idle.filter(|pooled| pooled.active_streams == 0);
-        let idle: Vec<_> = idle.map(|pooled| (pooled.idle_since, pooled.id)).collect();
+        let idle: Vec<_> = state
+            .connections
+            .iter()
+            .filter(|pooled| pooled.active_streams == 0)
+            .map(|pooled| (pooled.idle_since, pooled.id))
+            .collect();
         drop(state);
         idle.into_iter()
     }

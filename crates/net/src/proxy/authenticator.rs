@@ -90,8 +90,8 @@ impl ProxyAuthenticator {
         is_late: bool,
         url: &Url,
     ) -> Error {
-        let error = Error::new(Kind::ProxyAuth(challenges.realm()), url);
-        let error = error.redacted_by(&proxy.request_secrets(url));
+        let error = Error::new(Kind::ProxyAuth(challenges.realm()), url)
+            .redacted_by(&proxy.request_secrets(url));
         if self.is_unasked(proxy) {
             return error.with_unasked_login();
         }

@@ -137,8 +137,9 @@ fn parse_host_item(text: &str) -> Result<NoProxyItem, NoProxyError> {
     if let Some((address, bits)) = text.split_once('/') {
         let address = parse_address(address).ok_or_else(|| NoProxyError::Network(item()))?;
         let max_bits = address_bits(address);
-        let bits = parse_number(bits).filter(|bits| *bits <= max_bits);
-        let bits = bits.ok_or_else(|| NoProxyError::Bits(item(), max_bits))?;
+        let bits = parse_number(bits)
+            .filter(|bits| *bits <= max_bits)
+            .ok_or_else(|| NoProxyError::Bits(item(), max_bits))?;
         return Ok(NoProxyItem::Network(address, bits));
     }
     if let Some(address) = parse_address(text) {

@@ -74,8 +74,11 @@ impl ProxyRules {
     /// # Errors
     /// The variable that should name the proxy is unusable.
     pub fn for_url(&self, url: &Url) -> Result<Option<&Proxy>, &UnusableProxyVariable> {
-        let host = url.host_str().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = url
+            .host_str()
+            .unwrap_or_default()
+            .trim_start_matches('[')
+            .trim_end_matches(']');
         let port = url.port_or_known_default().unwrap_or_default();
         if self.no_proxy.matches(host, port) {
             return Ok(None);

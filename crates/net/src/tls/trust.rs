@@ -62,8 +62,12 @@ pub(super) fn verifier_for_files(
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(trusted.iter().cloned());
     if roots.is_empty() {
-        let paths = files.file.iter().chain(&files.directories);
-        let paths: Vec<_> = paths.map(|path| path.display().to_string()).collect();
+        let paths: Vec<_> = files
+            .file
+            .iter()
+            .chain(&files.directories)
+            .map(|path| path.display().to_string())
+            .collect();
         return Err(TlsConfigError::TrustedFiles(paths.join(", ")));
     }
     Ok(Arc::new(PinnedOrIssuedVerifier::new(
@@ -98,8 +102,9 @@ impl PinnedOrIssuedVerifier {
         provider: &Arc<CryptoProvider>,
     ) -> Result<Self, TlsConfigError> {
         let provider = Arc::clone(provider);
-        let issued = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let issued = issued.map_err(|e| Error::General(e.to_string()))?;
+        let issued = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|e| Error::General(e.to_string()))?;
         Ok(Self {
             issued,
             pinned: trusted,

@@ -126,8 +126,9 @@ async fn exchange(is_upload: bool, silent: SilentAfter, time: Duration) -> Resul
         } else {
             FetchRequest::get(&url)
         };
-        let response = Box::pin(client.fetch(fetch)).await;
-        let response = response.map_err(|error| error.kind().clone())?;
+        let response = Box::pin(client.fetch(fetch))
+            .await
+            .map_err(|error| error.kind().clone())?;
         crate::body(response)
             .await
             .map_err(|error| error.kind().clone())

@@ -168,8 +168,10 @@ async fn a_host_with_low_latency_switches_to_http_1_after_its_first_quick_respon
     }
     // A busy machine may take longer than 5 ms for some responses, but not for all of them.
     let requests = origin.requests();
-    let shared = requests.iter().take_while(|request| request.is_http2);
-    let shared = shared.count();
+    let shared = requests
+        .iter()
+        .take_while(|request| request.is_http2)
+        .count();
     assert!((1..50).contains(&shared), "{shared} requests over HTTP/2");
     assert!(requests[shared..].iter().all(|request| !request.is_http2));
     assert_eq!(origin.connection_count(), 2);

@@ -187,8 +187,9 @@ impl HostControl {
         let is_at_start = matches!(self.phase, HostControlPhase::Climb { below: None });
         let is_long_path = is_long_round_trip(round_trip) && round_trip < MAX_ROUND_TRIP;
         let milliseconds = usize::try_from(round_trip.as_millis()).unwrap_or(usize::MAX);
-        let number = milliseconds.saturating_mul(REQUESTS_PER_MILLISECOND);
-        let number = number.min(self.max);
+        let number = milliseconds
+            .saturating_mul(REQUESTS_PER_MILLISECOND)
+            .min(self.max);
         if is_at_start && is_long_path && number > self.desired && !self.is_fixed {
             self.hold(number, now);
         }

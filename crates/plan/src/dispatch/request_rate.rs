@@ -71,8 +71,11 @@ impl FromStr for RequestRate {
         let number = text.trim();
         // "+5", "-0", "inf" and "1e1" are refused: a number that looks odd is a typo.
         let is_plain = number.chars().all(|c| c.is_ascii_digit() || c == '.');
-        let requests = number.parse().ok().filter(|_| is_plain);
-        let requests = requests.ok_or_else(|| RequestRateError::Malformed(text.to_owned()))?;
+        let requests = number
+            .parse()
+            .ok()
+            .filter(|_| is_plain)
+            .ok_or_else(|| RequestRateError::Malformed(text.to_owned()))?;
         Self::per_second(requests).ok_or_else(|| RequestRateError::OutOfRange(text.to_owned()))
     }
 }

@@ -152,8 +152,9 @@ impl MetalinkFileBuilder {
         let Some(algorithm) = piece_algorithm(element) else {
             return xml.skip();
         };
-        let length = element.attribute("length").unwrap_or_default();
-        let length: u64 = length
+        let length: u64 = element
+            .attribute("length")
+            .unwrap_or_default()
             .trim()
             .parse()
             .map_err(|_| xml.error(MetalinkProblem::InvalidSize))?;

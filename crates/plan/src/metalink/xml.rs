@@ -185,8 +185,9 @@ impl<'a> XmlReader<'a> {
     /// The line of the present position, from 1 on.
     pub(super) fn line(&self) -> u64 {
         let (from, lines) = self.counted.get();
-        let at = usize::try_from(self.reader.buffer_position()).unwrap_or(usize::MAX);
-        let at = at.clamp(from, self.text.len());
+        let at = usize::try_from(self.reader.buffer_position())
+            .unwrap_or(usize::MAX)
+            .clamp(from, self.text.len());
         let passed = self.text.as_bytes()[from..at].iter();
         let line = lines + passed.filter(|byte| **byte == b'\n').count() as u64;
         self.counted.set((at, line));

@@ -217,10 +217,9 @@ fn any_version() -> impl Strategy<Value = (ResourceVersion, String, String)> {
                 ("etag", tag.as_str()),
                 ("last-modified", modified),
                 ("date", date),
-            ];
-            let fields = fields.into_iter().filter_map(|(name, text)| {
-                Some((http::HeaderName::from_static(name), value(text)?))
-            });
+            ]
+            .into_iter()
+            .filter_map(|(name, text)| Some((http::HeaderName::from_static(name), value(text)?)));
             (
                 ResourceVersion::from_headers(length, &fields.collect()),
                 tag.clone(),

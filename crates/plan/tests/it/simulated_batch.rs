@@ -395,8 +395,12 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
         let event = self.events.peek().map(|Reverse((at, ..))| *at);
         // A feeder that waits for room looks again every ten milliseconds.
         let retry_feeding = self.pending.map(|_| self.now + ms(10));
-        let next = event.into_iter().chain(until).chain(retry_feeding).min();
-        let next = next.expect("something must happen, or jobs are lost");
+        let next = event
+            .into_iter()
+            .chain(until)
+            .chain(retry_feeding)
+            .min()
+            .expect("something must happen, or jobs are lost");
         assert!(next >= self.now, "time goes on");
         // The driver widens stalled hosts once a second.
         let second = Duration::from_secs(self.now.as_secs() + 1);

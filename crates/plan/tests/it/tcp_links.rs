@@ -296,8 +296,11 @@ impl GridLink {
 #[test]
 #[ignore = "the control misses all three bounds, mostly on files of 4 to 16 MiB"]
 fn untold_is_near_the_best_fixed_number_on_hundreds_of_links() {
-    let links = (0..).map(GridLink::numbered).filter(GridLink::is_short);
-    let links: Vec<GridLink> = links.take(LINKS).collect();
+    let links: Vec<GridLink> = (0..)
+        .map(GridLink::numbered)
+        .filter(GridLink::is_short)
+        .take(LINKS)
+        .collect();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let links = &links;
     let compare = move |part: usize| {

@@ -73,8 +73,10 @@ impl ScriptedStore {
         };
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
         let (target, fields) = head.split_once(" HTTP/1.1\r\n").unwrap();
-        let fields = fields.lines().map(|line| line.split_once(": ").unwrap());
-        let fields: BTreeMap<&str, &str> = fields.collect();
+        let fields: BTreeMap<&str, &str> = fields
+            .lines()
+            .map(|line| line.split_once(": ").unwrap())
+            .collect();
         let mut digest = DigestSet::new([DigestAlgorithm::Sha256]);
         digest.update(body.as_bytes());
         let [digest] = &digest.finish()[..] else {

@@ -94,8 +94,10 @@ fn collapsed(value: &[u8]) -> Cow<'_, [u8]> {
     if !has_run && !value.contains(&b'\t') {
         return Cow::Borrowed(value);
     }
-    let words = value.split(|byte| is_blank(*byte));
-    let words: Vec<&[u8]> = words.filter(|word| !word.is_empty()).collect();
+    let words: Vec<&[u8]> = value
+        .split(|byte| is_blank(*byte))
+        .filter(|word| !word.is_empty())
+        .collect();
     Cow::Owned(words.join(&b' '))
 }
 

@@ -132,8 +132,9 @@ pub(super) fn canonical_path(raw: &str) -> String {
 }
 
 fn decode(text: &str) -> Result<String, S3Failure> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    let decoded = decoded.map_err(|_| S3Failure::new(S3ErrorCode::InvalidURI))?;
+    let decoded = percent_decode_str(text)
+        .decode_utf8()
+        .map_err(|_| S3Failure::new(S3ErrorCode::InvalidURI))?;
     Ok(decoded.into_owned())
 }
 

@@ -87,8 +87,11 @@ impl BodyExpectations {
 /// Content-Encoding as it is stored: without aws-chunked, which is about the request alone. `None`
 /// if nothing is left.
 pub(crate) fn stored_content_encoding(headers: &HeaderMap) -> Option<String> {
-    let values = headers.get_all(CONTENT_ENCODING).iter();
-    let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
+    let values: Vec<&str> = headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
     let codings = values.iter().flat_map(|value| value.split(','));
     let kept: Vec<&str> = codings
         .map(str::trim)
@@ -210,8 +213,9 @@ fn decoded_length(headers: &HeaderMap) -> Result<u64, S3Failure> {
     let field = "x-amz-decoded-content-length";
     let value = headers
         .get(field)
-        .ok_or(S3ErrorCode::MissingContentLength)?;
-    let value = value.to_str().unwrap_or_default();
+        .ok_or(S3ErrorCode::MissingContentLength)?
+        .to_str()
+        .unwrap_or_default();
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     let length = value.parse().ok().filter(|_| is_number);
     length.ok_or_else(|| S3Failure::invalid_argument(field, value, "It is not a length."))

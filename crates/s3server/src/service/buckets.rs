@@ -32,8 +32,10 @@ pub(super) fn write_owner(document: &mut XmlDocument, name: &'static str) {
 impl S3Call {
     pub(super) async fn list_buckets(&self) -> Result<ServeResponse, S3Failure> {
         let store = Arc::clone(self.server().store());
-        let folders = self.server().disk().run(move || store.root().top_folders());
-        let folders = folders
+        let folders = self
+            .server()
+            .disk()
+            .run(move || store.root().top_folders())
             .await
             .map_err(|error| self.store_failure(&error.into()))?;
         let max = self.number_parameter("max-buckets")?;
@@ -138,8 +140,9 @@ impl S3Call {
         // The one region whose name S3 leaves out.
         let region = if region == "us-east-1" { "" } else { region };
         let root = "LocationConstraint";
-        let text = XmlDocument::new(root).finish();
-        let text = text.replace(&format!("</{root}>"), &format!("{region}</{root}>"));
+        let text = XmlDocument::new(root)
+            .finish()
+            .replace(&format!("</{root}>"), &format!("{region}</{root}>"));
         Ok(super::responses::xml_response(StatusCode::OK, text))
     }
 

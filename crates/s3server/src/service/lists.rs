@@ -193,8 +193,9 @@ impl S3Call {
         let listed = self
             .server()
             .disk()
-            .run(move || store.retry_after_closing(|| request.list(&store, &bucket)));
-        let listed = listed.await.map_err(|error| self.store_failure(&error))?;
+            .run(move || store.retry_after_closing(|| request.list(&store, &bucket)))
+            .await
+            .map_err(|error| self.store_failure(&error))?;
         let mut document = XmlDocument::new("ListBucketResult");
         document.text("Name", self.bucket());
         document.key("Prefix", &page.prefix, encoding);

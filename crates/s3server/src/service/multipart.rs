@@ -240,8 +240,9 @@ impl S3Call {
             let mut buffer = vec![0; 1 << 20];
             let mut at = range.start;
             while at < range.end {
-                let step = usize::try_from(range.end - at).unwrap_or(usize::MAX);
-                let step = step.min(buffer.len());
+                let step = usize::try_from(range.end - at)
+                    .unwrap_or(usize::MAX)
+                    .min(buffer.len());
                 let read = source.read(&mut buffer[..step], at)?;
                 if read == 0 {
                     return Err(StoreError::Conflict);

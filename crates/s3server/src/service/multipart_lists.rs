@@ -94,8 +94,12 @@ impl S3Call {
         let after = self.number_parameter("part-number-marker")?.unwrap_or(0);
         let upload = self.stored_upload().await?;
         let of_upload = Arc::clone(&upload);
-        let parts = self.server().disk().run(move || of_upload.parts()).await;
-        let parts = parts.map_err(|error| self.part_failure(&error))?;
+        let parts = self
+            .server()
+            .disk()
+            .run(move || of_upload.parts())
+            .await
+            .map_err(|error| self.part_failure(&error))?;
         let mut rest = parts
             .values()
             .filter(|part| usize::from(part.number) > after);

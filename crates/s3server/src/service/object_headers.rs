@@ -80,8 +80,9 @@ pub(super) fn attributes_of_request(headers: &HeaderMap) -> Result<ObjectAttribu
 
 /// The values of a field as one. Bytes that are not ASCII stay, as UTF-8.
 fn joined_values(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    let values = headers.get_all(name).iter();
-    let values: Vec<Cow<'_, str>> = values
+    let values: Vec<Cow<'_, str>> = headers
+        .get_all(name)
+        .iter()
         .map(|value| String::from_utf8_lossy(value.as_bytes()))
         .collect();
     (!values.is_empty()).then(|| values.join(","))
@@ -161,13 +162,14 @@ pub(super) fn write_conditions_hold(
 /// The failure of a request whose conditions do not hold; it names the first of them. `prefix` is that of their fields.
 pub(super) fn precondition_failed(headers: &HeaderMap, prefix: &str) -> S3Failure {
     let failure = S3Failure::new(S3ErrorCode::PreconditionFailed);
-    let conditions = [
+    let mut conditions = [
         "If-Match",
         "If-None-Match",
         "If-Unmodified-Since",
         "If-Modified-Since",
-    ];
-    let mut conditions = conditions.iter().map(|name| format!("{prefix}{name}"));
+    ]
+    .iter()
+    .map(|name| format!("{prefix}{name}"));
     match conditions.find(|name| headers.contains_key(name.as_str())) {
         Some(condition) => failure.element("Condition", condition),
         None => failure,
@@ -228,8 +230,8 @@ mod tests {
             ("content-encoding", "gzip"),
             ("content-type", "text/x"),
             ("x-amz-meta-a", "ü"),
-        ];
-        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(stored.headers, expected);
         assert_eq!(stored.tags[0], ("k".to_owned(), "a b".to_owned()));
         for (name, most) in [

@@ -33,8 +33,10 @@ impl S3Call {
         let document = self
             .read_document(payload, body, MAX_SMALL_DOCUMENT)
             .await?;
-        let tags = parse_tagging(&document)?;
-        let tags = tags.into_iter().map(|tag| (tag.key, tag.value)).collect();
+        let tags = parse_tagging(&document)?
+            .into_iter()
+            .map(|tag| (tag.key, tag.value))
+            .collect();
         self.set_object_tags(tags).await?;
         Ok(empty_response(StatusCode::OK))
     }

@@ -165,14 +165,15 @@ fn parse_lines<T>(
 ) -> Result<Vec<T>, AuthFileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let numbered = text.lines().map(str::trim).zip(1..);
-    let rules = numbered.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-    let rules = rules.map(|(line, number)| {
-        read(line).map_err(|kind| AuthFileError {
-            path: path.to_owned(),
-            line: Some(number),
-            kind,
-        })
-    });
+    let rules = numbered
+        .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(line, number)| {
+            read(line).map_err(|kind| AuthFileError {
+                path: path.to_owned(),
+                line: Some(number),
+                kind,
+            })
+        });
     rules.collect()
 }
 

@@ -387,8 +387,10 @@ impl ServerConnectionDriver {
 /// Removes the empty lines before a request, which mean nothing (RFC 9112 2.2): they would wake the
 /// connection in vain.
 fn skip_empty_lines(mut bytes: Bytes) -> Bytes {
-    let empty = bytes.iter().take_while(|byte| b"\r\n".contains(byte));
-    let empty = empty.count();
+    let empty = bytes
+        .iter()
+        .take_while(|byte| b"\r\n".contains(byte))
+        .count();
     bytes.split_off(empty)
 }
 

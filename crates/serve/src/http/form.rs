@@ -24,8 +24,11 @@ struct FormFileSource<'a> {
 
 impl UploadSource for FormFileSource<'_> {
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
-        let chunk = self.form.chunk().await;
-        let chunk = chunk.map_err(|error| UploadError::Broken(error.into()))?;
+        let chunk = self
+            .form
+            .chunk()
+            .await
+            .map_err(|error| UploadError::Broken(error.into()))?;
         self.is_finished = chunk.is_none();
         Ok(chunk)
     }

@@ -222,8 +222,9 @@ impl ConnectionService {
         let content_type = head
             .headers
             .get(CONTENT_TYPE)
-            .and_then(|content_type| content_type.to_str().ok());
-        let content_type = content_type.unwrap_or_default().to_owned();
+            .and_then(|content_type| content_type.to_str().ok())
+            .unwrap_or_default()
+            .to_owned();
         let query = head.uri.query().unwrap_or_default();
         let request = form::FormRequest {
             folder: path.key,

@@ -264,8 +264,12 @@ impl ConnectionService {
     /// Whether the server accepts this Host. For Unix sockets and TLS connections the client has
     /// chosen the server already.
     fn is_host_allowed(&self, head: &request::Parts) -> bool {
-        let hosts = self.server().options.allowed_hosts.as_ref();
-        let hosts = hosts.filter(|_| !self.connection.is_tls && self.connection.peer.is_some());
+        let hosts = self
+            .server()
+            .options
+            .allowed_hosts
+            .as_ref()
+            .filter(|_| !self.connection.is_tls && self.connection.peer.is_some());
         hosts.is_none_or(|hosts| hosts.allows(&head.headers, &head.uri))
     }
 

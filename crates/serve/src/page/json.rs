@@ -58,11 +58,13 @@ pub fn render(
     origin: Option<String>,
 ) -> impl Iterator<Item = Bytes> + Send {
     let FolderListing { key, mut page, .. } = listing;
-    let rows = std::mem::take(&mut page.entries).into_iter().enumerate();
-    let rows = rows.map(|(index, entry)| JsonPageLine::Row {
-        entry,
-        is_first: index == 0,
-    });
+    let rows = std::mem::take(&mut page.entries)
+        .into_iter()
+        .enumerate()
+        .map(|(index, entry)| JsonPageLine::Row {
+            entry,
+            is_first: index == 0,
+        });
     let lines = std::iter::once(JsonPageLine::Head).chain(rows);
     let folder = FolderUrl {
         path: folder_path(&key),
@@ -167,8 +169,10 @@ fn json_row(folder: &FolderUrl, entry: &FolderEntry) -> String {
         EntryKind::Other => ("other", ""),
     };
     let href = format!("{}{}{slash}", folder.path, escaped_name(&entry.name));
-    let origin = folder.origin.as_deref();
-    let origin = origin.filter(|_| entry.kind == EntryKind::File);
+    let origin = folder
+        .origin
+        .as_deref()
+        .filter(|_| entry.kind == EntryKind::File);
     let row = JsonRow {
         name: &String::from_utf8_lossy(&entry.name),
         url: origin.map(|origin| format!("{origin}{href}")),
@@ -271,8 +275,8 @@ mod tests {
         let all = chunks.concat();
         let rows = all
             .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty());
-        let rows = rows.map(|line| serde_json::from_slice::<Value>(line).expect("JSON"));
+            .filter(|line| !line.is_empty())
+            .map(|line| serde_json::from_slice::<Value>(line).expect("JSON"));
         let mut names: Vec<String> = rows
             .map(|row| row["name"].as_str().expect("a name").to_owned())
             .collect();

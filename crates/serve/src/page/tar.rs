@@ -195,8 +195,10 @@ impl FolderTar {
                 let Some(level) = self.levels.last() else {
                     return Ok(());
                 };
-                let entries = level.entries.descend(entry);
-                let entries = entries.map_err(|source| unreadable(&path, source))?;
+                let entries = level
+                    .entries
+                    .descend(entry)
+                    .map_err(|source| unreadable(&path, source))?;
                 let parents = self.path.len();
                 self.levels.push(FolderTarLevel {
                     entries,
@@ -274,8 +276,10 @@ impl FolderTarFile {
     fn fill(&mut self, out: &mut Vec<u8>) -> Result<bool, FolderTarError> {
         let room = CHUNK.saturating_sub(out.len()) as u64;
         let wanted = self.remaining.min(room);
-        let read = (&mut self.file).take(wanted).read_to_end(out);
-        let read = read.map_err(|source| unreadable(&self.path, source))?;
+        let read = (&mut self.file)
+            .take(wanted)
+            .read_to_end(out)
+            .map_err(|source| unreadable(&self.path, source))?;
         if (read as u64) < wanted {
             let path = DisplayName(&self.path).to_string();
             return Err(FolderTarError::FileShrank { path });

@@ -53,8 +53,10 @@ impl FileStore {
         let text = serde_json::to_vec(info).map_err(std::io::Error::other)?;
         self.upload_counts
             .begin(&info.bucket, Instant::now(), || self.count_uploads())?;
-        let begun = self.quota.reserve_part(&id, text.len() as u64);
-        let begun = begun.and_then(|()| create_upload(&all, &id, &text));
+        let begun = self
+            .quota
+            .reserve_part(&id, text.len() as u64)
+            .and_then(|()| create_upload(&all, &id, &text));
         if begun.is_err() {
             self.quota.release_parts(&id);
             self.upload_counts.end(&info.bucket);
@@ -197,8 +199,9 @@ impl FileStore {
                 continue;
             };
             let modified = |name| rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
-            let latest = modified(PARTS).or_else(|_| modified(INFO));
-            let latest = latest.map_or_else(|_| SystemTime::now(), |stat| modification_time(&stat));
+            let latest = modified(PARTS)
+                .or_else(|_| modified(INFO))
+                .map_or_else(|_| SystemTime::now(), |stat| modification_time(&stat));
             let unused = SystemTime::now().duration_since(latest).unwrap_or_default();
             if unused <= age {
                 continue;
@@ -283,8 +286,9 @@ fn open_upload(all: &OwnedFd, id: &str) -> Result<OwnedFd, StoreError> {
 
 /// The identifiers of all uploads that have not ended.
 fn upload_ids(all: &OwnedFd) -> Result<Vec<String>, StoreError> {
-    let names = Dir::read_from(all)?.filter_map(Result::ok);
-    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names = Dir::read_from(all)?
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
     Ok(names.filter(|name| is_upload_id(name)).collect())
 }
 

@@ -250,8 +250,10 @@ impl StoredUpload {
         if slots.slot.is_none() && len >= MIN_SLOT {
             slots.slot = Some(len);
         }
-        let slot = slots.slot.filter(|slot| len <= *slot);
-        let slot = slot.filter(|_| slots.taken.insert(number));
+        let slot = slots
+            .slot
+            .filter(|slot| len <= *slot)
+            .filter(|_| slots.taken.insert(number));
         let (name, offset) = match slot {
             Some(slot) => (DATA.to_owned(), u64::from(number - 1) * slot),
             None => (format!("part-{number}-{:016x}", rand::random::<u64>()), 0),

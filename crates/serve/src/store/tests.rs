@@ -56,8 +56,8 @@ fn read(store: &FileStore, path: &str) -> Result<String, StoreError> {
 
 /// The names in the temporary folder.
 fn temporary_names(path: &Path) -> Vec<String> {
-    let names = fs::read_dir(path.join(".haul")).expect("the room");
-    let mut names: Vec<_> = names
+    let mut names: Vec<_> = fs::read_dir(path.join(".haul"))
+        .expect("the room")
         .map(|entry| {
             entry
                 .expect("an entry")

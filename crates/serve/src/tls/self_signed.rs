@@ -74,8 +74,10 @@ pub(super) fn self_sign(
         .push(DnType::CommonName, "haul, self-signed");
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.unwrap_or_default().saturating_sub(BACKDATED);
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .saturating_sub(BACKDATED);
     params.not_before = date_time_ymd(1970, 1, 1) + now;
     params.not_after = params.not_before + BACKDATED + LIFETIME;
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;

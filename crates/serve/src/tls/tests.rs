@@ -84,8 +84,9 @@ fn client_of(root: &str, versions: &[&'static SupportedProtocolVersion]) -> Clie
         .add(CertificateDer::from_pem_slice(root.as_bytes()).unwrap())
         .unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider);
-    let builder = builder.with_protocol_versions(versions).unwrap();
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap();
     builder.with_root_certificates(roots).with_no_client_auth()
 }
 

@@ -32,8 +32,10 @@ fn page(
     let response = server.request(transport, "GET", &format!("/many/?format=json{query}"), &[]);
     assert_eq!(response.status, 200, "{query}");
     let page: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
-    let names = page["entries"].as_array().unwrap().iter();
-    let names = names
+    let names = page["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
         .map(|entry| entry["name"].as_str().unwrap().to_owned())
         .collect();
     (names, page["next"].as_str().map(ToOwned::to_owned))

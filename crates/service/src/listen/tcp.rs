@@ -308,8 +308,8 @@ mod tests {
     #[test]
     fn all_addresses_get_the_port_of_the_first() {
         // All of 127/8 belongs to this machine.
-        let candidates = ["127.0.0.1:0", "127.0.0.2:0", "127.0.0.3:0"];
-        let candidates = candidates.map(|text| text.parse().unwrap());
+        let candidates =
+            ["127.0.0.1:0", "127.0.0.2:0", "127.0.0.3:0"].map(|text| text.parse().unwrap());
         let all = || bind_all(&candidates, &BindOptions::default());
         // One of them may have it in use by chance, as in `bind`.
         let bound = (0..MAX_TRIES).find_map(|_| all().ok()).unwrap();

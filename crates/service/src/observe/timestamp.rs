@@ -20,8 +20,9 @@ pub struct UtcTimestamp(OffsetDateTime);
 
 impl From<SystemTime> for UtcTimestamp {
     fn from(time: SystemTime) -> Self {
-        let since = time.signed_duration_since(SystemTime::UNIX_EPOCH);
-        let since = since.clamp(FIRST_SECOND, LAST_SECOND);
+        let since = time
+            .signed_duration_since(SystemTime::UNIX_EPOCH)
+            .clamp(FIRST_SECOND, LAST_SECOND);
         Self(OffsetDateTime::UNIX_EPOCH.saturating_add(since))
     }
 }

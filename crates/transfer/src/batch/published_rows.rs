@@ -126,8 +126,8 @@ impl PublishedRows {
         let length = u32::from_le_bytes(header.try_into().ok()?);
         let record = self
             .records
-            .read(at + RECORD_HEADER as u64, length as usize);
-        let record = record.ok()?;
+            .read(at + RECORD_HEADER as u64, length as usize)
+            .ok()?;
         let (fields, error): (ParsedFields<'_>, _) = serde_json::from_slice(record).ok()?;
         Some(ManifestRow {
             error,

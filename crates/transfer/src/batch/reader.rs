@@ -303,8 +303,9 @@ impl JobReader {
             }
             if policy != ExistingFilePolicy::Keep || job.download.replaces_file {
                 // The file to be replaced may be behind a link. The new file is made in that file system.
-                let target = DownloadPaths::following_links(job.path.clone());
-                let target = target.path().to_owned();
+                let target = DownloadPaths::following_links(job.path.clone())
+                    .path()
+                    .to_owned();
                 job.link_target = Some(target).filter(|target| *target != job.path);
             }
         }
@@ -373,10 +374,7 @@ impl JobReader {
             })
         });
         // Equal names in different directories do not conflict.
-        let path = match &entry.directory {
-            Some(directory) => directory.join(path),
-            None => path,
-        };
+        let path = entry.directory.clone().unwrap_or_default().join(path);
         let is_archive = self.settings.staging_directory.is_some();
         let mut owners = FileOwnerLookup {
             directory_cache: &mut self.directory_cache,

@@ -238,8 +238,8 @@ impl ObjectDeletion {
             let never = CancellationToken::new();
             let result = retrying(&session.retry, &never, || {
                 session.client.delete_objects(&bucket, &keys)
-            });
-            let result = result.await;
+            })
+            .await;
             DeletionResponse {
                 bucket,
                 keys,

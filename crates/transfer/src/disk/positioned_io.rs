@@ -47,8 +47,7 @@ pub(super) fn read_some_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::R
 /// The first bytes of a file, as many as it has; `None` if it cannot be read.
 pub(crate) fn file_beginning(path: &Path, bytes: usize) -> Option<Vec<u8>> {
     let mut beginning = Vec::new();
-    let file = File::open(path).ok()?;
-    let mut file = file.take(bytes as u64);
+    let mut file = File::open(path).ok()?.take(bytes as u64);
     file.read_to_end(&mut beginning).ok()?;
     Some(beginning)
 }

@@ -202,8 +202,7 @@ pub(crate) fn load_validators(
     let file = File::open(path).ok()?;
     let metadata = file.metadata().ok()?;
     let modified = metadata.modified().ok()?;
-    let value = read_attribute(&file);
-    let value = value
+    let value = read_attribute(&file)
         .or_else(|| read_note(notes?, path))
         .unwrap_or_default();
     let mut fields = value.splitn(3, ' ');

@@ -351,8 +351,8 @@ mod tests {
             vec![ContentCoding::Deflate, ContentCoding::Gzip],
             vec![ContentCoding::Brotli, ContentCoding::Zstd],
             CODINGS.to_vec(),
-        ];
-        let rows = rows.map(ContentCoding::Several);
+        ]
+        .map(ContentCoding::Several);
         for coding in CODINGS.iter().chain(&rows) {
             let body = encoded(coding, &text);
             for chunk_length in [1, 1_000, body.len()] {

@@ -221,8 +221,10 @@ pub(super) async fn first_permit(
     context: &JobContext<'_>,
     sources: &DownloadSources,
 ) -> Result<HostPermit, GetError> {
-    let permit = context.unless_stopped(sources.current().host.acquire());
-    let permit = permit.await?.ok_or(GetError::INTERRUPTED)?;
+    let permit = context
+        .unless_stopped(sources.current().host.acquire())
+        .await?
+        .ok_or(GetError::INTERRUPTED)?;
     context.meter.note_request();
     Ok(permit)
 }

@@ -70,8 +70,9 @@ pub(crate) async fn download(
     start: DownloadStart<'_>,
     stop: CancellationToken,
 ) -> Result<DownloadOutcome, GetError> {
-    let monitor = engine.monitor(start.first_request_at);
-    let monitor = monitor.with_limit(start.steering.map(|steering| Arc::clone(&steering.limit)));
+    let monitor = engine
+        .monitor(start.first_request_at)
+        .with_limit(start.steering.map(|steering| Arc::clone(&steering.limit)));
     let context = JobContext {
         engine,
         job,
@@ -267,8 +268,8 @@ impl<'a> DownloadRun<'a> {
             &self.expectations,
             self.sources.current(),
             self.starts_again.take(),
-        );
-        let claim = claim.await?;
+        )
+        .await?;
         self.path = Some(claim.partial.paths.path().to_owned());
         match self.run_strategy(first, claim, permit).await? {
             StrategyOutcome::Complete(file) => self.complete(*file).await,

@@ -184,8 +184,10 @@ fn entry(line: u64, text: &[u8]) -> Result<Option<ListEntry>, LineError> {
     }
     let url = url.ok_or_else(|| LineError::new(line, "", BadLineProblem::NoUrl))?;
     let mirrors = object.mirrors.iter().map(String::as_str);
-    let values = object.values.iter();
-    let values = values.map(|(field, text)| (field.clone(), &**text));
+    let values = object
+        .values
+        .iter()
+        .map(|(field, text)| (field.clone(), &**text));
     let mut entry = ListEntry::from_record(line, std::iter::once(url).chain(mirrors), values)?;
     for (name, text) in &object.headers {
         let added = fields::add_header(&mut entry.headers, name, text);

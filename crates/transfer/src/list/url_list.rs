@@ -89,8 +89,10 @@ impl UrlList {
     /// Parses a line that is a URL.
     fn parse_url_line(&mut self) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
-        let url = self.urls.parse(text);
-        let url = url.map_err(|problem| LineError::new(line, text, problem))?;
+        let url = self
+            .urls
+            .parse(text)
+            .map_err(|problem| LineError::new(line, text, problem))?;
         Ok(ListEntry::new(line, url))
     }
 

@@ -288,8 +288,11 @@ async fn send_and_complete(
     if !is_unchanged.map_err(|error| PutError::local("read", path, error))? {
         return Err(context.changed(path));
     }
-    let parts = begun.parts.values();
-    let parts: Vec<UploadedPart> = parts.map(|part| completed_part(context, part)).collect();
+    let parts: Vec<UploadedPart> = begun
+        .parts
+        .values()
+        .map(|part| completed_part(context, part))
+        .collect();
     let whole = (file.snapshot.size, whole_crc(begun.parts.values()));
     complete(context, &begun.upload, &parts, whole).await
 }
@@ -394,8 +397,8 @@ impl PartSender {
         let (context, part) = (&self.context, &self.part);
         let wanted = checksums
             .iter()
-            .find(|checksum| Some(checksum.algorithm) == context.state.options.checksum);
-        let wanted = wanted.cloned();
+            .find(|checksum| Some(checksum.algorithm) == context.state.options.checksum)
+            .cloned();
         let client = &context.state.client;
         let sent = context.send_in_slot(slot, || {
             part.sent.restart();

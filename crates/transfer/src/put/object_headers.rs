@@ -21,8 +21,9 @@ impl ObjectHeaders {
     pub(crate) fn for_file(&self, name: &Path, metadata: Option<&Metadata>) -> HeaderMap {
         let mut headers = self.common.clone();
         if !headers.contains_key(CONTENT_TYPE) {
-            let guessed = mime_guess::from_path(name).first_raw();
-            let guessed = guessed.unwrap_or("application/octet-stream");
+            let guessed = mime_guess::from_path(name)
+                .first_raw()
+                .unwrap_or("application/octet-stream");
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(guessed));
         }
         if let Some(metadata) = metadata.filter(|_| self.keeps_attributes) {

@@ -110,8 +110,8 @@ impl RangeDigests {
         let is_sha256 = |checksum: &Checksum| checksum.algorithm == DigestAlgorithm::Sha256;
         let sha256 = others
             .iter()
-            .find(|checksum| is_signed && is_sha256(checksum));
-        let sha256 = sha256.and_then(|checksum| checksum.digest.clone());
+            .find(|checksum| is_signed && is_sha256(checksum))
+            .and_then(|checksum| checksum.digest.clone());
         others.retain(|checksum| !(is_extra && is_sha256(checksum)));
         Ok(Self {
             crc64nvme,

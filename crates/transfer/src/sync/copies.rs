@@ -77,8 +77,11 @@ impl SyncCopies {
                 )
             }
         };
-        let prefix = self.sides.destination.bucket();
-        let prefix = prefix.ok_or_else(|| InputError::IsFolder(entry.key.clone().into()))?;
+        let prefix = self
+            .sides
+            .destination
+            .bucket()
+            .ok_or_else(|| InputError::IsFolder(entry.key.clone().into()))?;
         Ok(UploadJob {
             id,
             input,

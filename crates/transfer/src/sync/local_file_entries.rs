@@ -162,15 +162,16 @@ mod tests {
             let name = problem.name.to_string_lossy().into_owned();
             seen.lock().unwrap().push(name);
         });
-        let keys = entries.map(|entry| match entry.unwrap() {
-            SyncEntry {
-                key,
-                is_unread: true,
-                ..
-            } => format!("({key})"),
-            entry => entry.key,
-        });
-        let keys = keys.collect();
+        let keys = entries
+            .map(|entry| match entry.unwrap() {
+                SyncEntry {
+                    key,
+                    is_unread: true,
+                    ..
+                } => format!("({key})"),
+                entry => entry.key,
+            })
+            .collect();
         (keys, std::mem::take(&mut problems.lock().unwrap()))
     }
 

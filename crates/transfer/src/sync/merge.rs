@@ -288,8 +288,7 @@ impl SyncSides {
     ) -> Result<bool, ContentError> {
         let digests = self.digests(prefix, key).await?;
         let path = root.join(key);
-        let compared = tokio::task::spawn_blocking(move || file_has_content(&path, &digests));
-        let compared = compared
+        let compared = tokio::task::spawn_blocking(move || file_has_content(&path, &digests))
             .await
             .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         Ok(compared?)

@@ -29,8 +29,10 @@ impl SteeredJob {
         let (sender, mut receiver) = mpsc::channel(64);
         let client = Client::new(case.client.clone()).unwrap();
         let engine = TransferEngine::new(client, case.options.clone(), sender);
-        let output = case.output.clone();
-        let output = output.unwrap_or_else(|| JobOutput::File(case.path()));
+        let output = case
+            .output
+            .clone()
+            .unwrap_or_else(|| JobOutput::File(case.path()));
         let job = DownloadJob::new(7, url.parse().unwrap(), output);
         let (handle, download) = engine.start(job, CancellationToken::new());
         prepare(&handle);
@@ -257,8 +259,8 @@ async fn the_number_of_connections_changes_while_the_job_runs() {
     let mut case = case();
     case.options.connections = ConnectionCount::Auto { max: 3 };
     case.options.segment_size = None;
-    let resource = OriginResource::new(content());
-    let resource = resource.rule(RequestMatcher::first(3), faults::stall_after(BYTES));
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::first(3), faults::stall_after(BYTES));
     let origin = serve(&[("/f.bin", resource)]).await;
     let mut job = SteeredJob::start(&case, &origin.url("/f.bin"), |handle| {
         handle.set_connections(1);

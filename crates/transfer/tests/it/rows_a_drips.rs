@@ -206,8 +206,10 @@ async fn a48_a_download_ends_when_its_time_is_over_whatever_it_does_and_can_be_r
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a48_a_batch_ends_although_files_drip_and_each_of_them_is_a_failed_row() {
     const FILES: u64 = 20;
-    let target = origin_with_files(0).resource("/endless", endless());
-    let target = target.start().await;
+    let target = origin_with_files(0)
+        .resource("/endless", endless())
+        .start()
+        .await;
     let to = faults::redirect(302, target.url("/endless"));
     let large = ResourceContent::random(7, 2 << 20);
     let origin = origin_with_files(FILES)
@@ -218,8 +220,9 @@ async fn a48_a_batch_ends_although_files_drip_and_each_of_them_is_a_failed_row()
         .resource(
             "/moved",
             OriginResource::new(small_content(0)).rule(RequestMatcher::always(), to),
-        );
-    let origin = origin.start().await;
+        )
+        .start()
+        .await;
     let mut case = BatchCase::new();
     case.get.limits.min_rate = Some(MIN);
     let drips = ["/small", "/medium", "/large", "/stream", "/moved"];

@@ -51,8 +51,8 @@ fn forms(seconds: u64) -> Vec<(u16, Vec<(&'static str, String)>)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a42_a_download_waits_as_long_as_the_origin_asks_whatever_the_clocks_say() {
     for (status, fields) in forms(1) {
-        let resource = OriginResource::new(content());
-        let resource = resource.rule(RequestMatcher::first(1), refusal(status, fields));
+        let resource =
+            OriginResource::new(content()).rule(RequestMatcher::first(1), refusal(status, fields));
         let case = JobCase::new();
         let began = Instant::now();
         let (run, _origin) = case.run(resource).await;
@@ -66,8 +66,8 @@ async fn a42_a_download_waits_as_long_as_the_origin_asks_whatever_the_clocks_say
 async fn a42_a_wait_beyond_the_limit_ends_the_download_at_once_with_the_time_that_the_origin_asks_for()
  {
     for (status, fields) in forms(7) {
-        let resource = OriginResource::new(content());
-        let resource = resource.rule(RequestMatcher::always(), refusal(status, fields));
+        let resource =
+            OriginResource::new(content()).rule(RequestMatcher::always(), refusal(status, fields));
         let mut case = JobCase::new();
         case.options.retry.max_retry_after = Duration::from_secs(6);
         let (run, origin) = case.run(resource).await;
@@ -115,8 +115,8 @@ async fn a42_a_file_that_is_still_being_made_is_waited_for_and_no_other_file() {
     assert_eq!(run.counts(), (2, 0, 0));
     case.assert_file("made", &content());
     // Without a time to come back nobody knows whether the file will ever be there.
-    let resource = OriginResource::new(content());
-    let resource = resource.rule(RequestMatcher::always(), refusal(202, Vec::new()));
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::always(), refusal(202, Vec::new()));
     let (run, origin) = JobCase::new().run(resource).await;
     assert_eq!(origin.requests().len(), 1);
     assert!(format!("{:?}", run.error().remedies()).contains("later"));
@@ -164,8 +164,8 @@ async fn a42_all_files_of_a_batch_wait_as_long_as_their_host_asks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a42_a_batch_says_that_it_waits_for_a_host() {
     for (status, fields) in forms(300) {
-        let resource = OriginResource::new(content());
-        let resource = resource.rule(RequestMatcher::always(), refusal(status, fields));
+        let resource =
+            OriginResource::new(content()).rule(RequestMatcher::always(), refusal(status, fields));
         let origin = Origin::builder().resource("/f", resource).start().await;
         let mut case = BatchCase::new();
         case.stops_at_warning = true;

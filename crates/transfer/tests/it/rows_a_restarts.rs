@@ -173,8 +173,10 @@ async fn a34_a_batch_over_http2_survives_restarts_of_its_origin() {
         StreamAction::Respond(Bytes::from(file(&request.path).to_vec()))
     })
     .await;
-    let link = SlowLinkBuilder::new(origin.address());
-    let mut link = link.total_rate(RATE).start().await;
+    let mut link = SlowLinkBuilder::new(origin.address())
+        .total_rate(RATE)
+        .start()
+        .await;
     let mut case = BatchCase::new();
     case.get.retry = default_retries();
     case.client.http_version = HttpVersionChoice::Http2;

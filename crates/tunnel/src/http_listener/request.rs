@@ -53,8 +53,11 @@ impl ForwardRequest {
         if !is_chunked_or_absent(&head.headers) {
             return Err((StatusCode::NOT_IMPLEMENTED, UNKNOWN_CODING));
         }
-        let path = head.uri.path_and_query().cloned();
-        let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let path = head
+            .uri
+            .path_and_query()
+            .cloned()
+            .unwrap_or_else(|| PathAndQuery::from_static("/"));
         let absolute = Uri::builder()
             .scheme(Scheme::HTTP)
             .authority(host.as_str())

@@ -95,8 +95,9 @@ pub(super) fn parse_request(bytes: &[u8]) -> Result<SocksMessage<Target>, SocksM
     let host = host(address, *kind).ok_or(SocksMessageError::Unsupported(SocksReply::Failed))?;
     let port = u16::from_be_bytes([port[0], port[1]]);
     // Parsed as if a user had written it, so that no name goes on that is none.
-    let target = format!("{host}:{port}").parse();
-    let target = target.map_err(|_| SocksMessageError::Unsupported(SocksReply::Failed))?;
+    let target = format!("{host}:{port}")
+        .parse()
+        .map_err(|_| SocksMessageError::Unsupported(SocksReply::Failed))?;
     Ok(SocksMessage::Whole(target, 4 + end + 2))
 }
 

@@ -57,12 +57,14 @@ async fn server_that_sends(bytes: &'static [u8]) -> (String, JoinSet<()>) {
 async fn a_proxy_that_cannot_be_reached_or_is_none_is_unreachable() {
     let silent = SilentListener::start().unwrap();
     let (ssh, _tasks) = server_that_sends(b"SSH-2.0-OpenSSH_9\r\n\r\n").await;
-    let strange = HttpProxy::builder().tls(
-        CertificateAuthority::new()
-            .issue(&["127.0.0.1"])
-            .server_config(None),
-    );
-    let strange = strange.start().await;
+    let strange = HttpProxy::builder()
+        .tls(
+            CertificateAuthority::new()
+                .issue(&["127.0.0.1"])
+                .server_config(None),
+        )
+        .start()
+        .await;
     for proxy in [
         "http://127.0.0.1:1".to_owned(),
         "socks5h://127.0.0.1:1".to_owned(),

@@ -51,10 +51,13 @@ async fn e1_any_2xx_opens_the_tunnel_whatever_its_headers_are() {
         "chunked.test",
         "both.test",
     ];
-    let proxy = names.iter().fold(proxy, |proxy, name| {
-        proxy.route(&format!("{name}:22"), echo.address)
-    });
-    let proxy = proxy.start().await;
+    let proxy = names
+        .iter()
+        .fold(proxy, |proxy, name| {
+            proxy.route(&format!("{name}:22"), echo.address)
+        })
+        .start()
+        .await;
     for name in names {
         let fixture =
             EngineFixture::forward(target(format!("{name}:22")), through_proxy(&proxy.url()));

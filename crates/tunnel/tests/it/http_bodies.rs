@@ -208,8 +208,7 @@ async fn trailers_are_forwarded_in_both_directions() {
     let server = ScriptedServer::new(|mut stream, _| async move {
         let head = read_head(&mut stream).await;
         assert_eq!(header_value(&head, "te"), Some("trailers"), "{head}");
-        let body = read(&mut stream, "4\r\nbody\r\n0\r\nx-sum: 7\r\n\r\n".len()).await;
-        let body = body.to_ascii_lowercase();
+        let body = read(&mut stream, "4\r\nbody\r\n0\r\nx-sum: 7\r\n\r\n".len()).await.to_ascii_lowercase();
         assert!(body.ends_with(b"0\r\nx-sum: 7\r\n\r\n"), "{body:?}");
         let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Digest\r\n\r\n2\r\nok\r\n0\r\nX-Digest: y\r\n\r\n";
         stream.write_all(response).await.unwrap();

@@ -53,8 +53,10 @@ async fn e4_a_challenge_of_a_proxy_is_answered_with_and_without_a_request_body()
                 assert_eq!(response.ends_with("some data"), request.starts_with("POST"));
             }
             // No body was sent to the proxy before it accepted the login.
-            let refused = proxy.requests().into_iter();
-            let refused = refused.filter(|request| request.status == 407);
+            let refused = proxy
+                .requests()
+                .into_iter()
+                .filter(|request| request.status == 407);
             let methods: Vec<_> = refused.map(|request| request.method).collect();
             let is_posted = methods.iter().any(|method| method == "POST");
             assert!(methods.len() == challenges && !is_posted, "{methods:?}");

@@ -168,8 +168,9 @@ async fn imap_server(authority: &CertificateAuthority) -> (ScriptedServer, Clien
     let server = ScriptedServer::new(move |stream, _| {
         let (seen, config) = (Arc::clone(&seen), Arc::clone(&config));
         async move {
-            let start = LazyConfigAcceptor::new(Default::default(), stream).await;
-            let start = start.unwrap();
+            let start = LazyConfigAcceptor::new(Default::default(), stream)
+                .await
+                .unwrap();
             let hello = start.client_hello();
             let name = hello.server_name().map(str::to_owned);
             seen.lock().unwrap().push((name, hello.alpn().is_some()));

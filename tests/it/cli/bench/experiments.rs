@@ -71,8 +71,11 @@ async fn quirks_splits_the_time_of_each_protocol() {
             ("connections", connections),
             ("concurrency", "1"),
         ];
-        let times = run.measurements("quirks", &levels).into_iter();
-        let times: Vec<f64> = times.map(|found| found.phases.unwrap().tls_s).collect();
+        let times: Vec<f64> = run
+            .measurements("quirks", &levels)
+            .into_iter()
+            .map(|found| found.phases.unwrap().tls_s)
+            .collect();
         median(&times).unwrap()
     };
     assert!(handshake("keep-alive") < 0.5 * handshake("each"));

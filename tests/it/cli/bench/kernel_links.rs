@@ -105,8 +105,10 @@ async fn a_handshake_of_tcp_is_delayed_on_each_route() {
         ("tunnel", 0.0..0.009),
     ] {
         let phases = run.measurements("mine", &[("route", route)]);
-        let shortest = phases.iter().map(|found| found.phases.unwrap().connect_s);
-        let shortest = shortest.fold(f64::INFINITY, f64::min);
+        let shortest = phases
+            .iter()
+            .map(|found| found.phases.unwrap().connect_s)
+            .fold(f64::INFINITY, f64::min);
         assert!(connect.contains(&shortest), "{route}: {shortest}");
     }
 }

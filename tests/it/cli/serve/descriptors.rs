@@ -36,8 +36,13 @@ async fn get(stream: &mut TcpStream, target: &str) -> String {
                 continue;
             };
             let head = head.to_ascii_lowercase();
-            let length = head.split_once("content-length: ");
-            let length = length.unwrap().1.lines().next().unwrap();
+            let length = head
+                .split_once("content-length: ")
+                .unwrap()
+                .1
+                .lines()
+                .next()
+                .unwrap();
             if body.len() >= length.parse::<usize>().unwrap() {
                 return answer;
             }

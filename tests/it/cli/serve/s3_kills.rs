@@ -127,8 +127,10 @@ impl PartUploads {
 
     /// From the first request to the last response, each part and its ends.
     fn moments(&self) -> Vec<KillMoment> {
-        let at_bytes = (1..=7).map(|at| self.total * at / 7 - 1).chain([100]);
-        let at_bytes = at_bytes.map(KillMoment::Sent);
+        let at_bytes = (1..=7)
+            .map(|at| self.total * at / 7 - 1)
+            .chain([100])
+            .map(KillMoment::Sent);
         let last = self.responses;
         let lost = [1, 3, 4, last - 1, last].map(|count| KillMoment::Responded(count, false));
         let relayed = [1, 2, 5, last - 1, last].map(|count| KillMoment::Responded(count, true));

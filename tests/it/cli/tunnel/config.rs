@@ -63,11 +63,16 @@ async fn a_reload_changes_targets_and_keeps_connections() {
     let mut old = tunnel.connect().await;
     assert_echo(&mut old, "before").await;
     let more = "[[tunnel]]\nlisten = \"127.0.0.2:0\"\ntarget = \"echo.test:7\"\n";
-    let text = config_file(&at, "other.test:7").replace(
-        "[[tunnel]]\n        listen = \"unix",
-        "[[gone]]\n        listen = \"unix",
-    );
-    let text = text.split("[[gone]]").next().unwrap().to_owned() + more;
+    let text = config_file(&at, "other.test:7")
+        .replace(
+            "[[tunnel]]\n        listen = \"unix",
+            "[[gone]]\n        listen = \"unix",
+        )
+        .split("[[gone]]")
+        .next()
+        .unwrap()
+        .to_owned()
+        + more;
     haul.write("t.toml", text);
     std::fs::rename(haul.path("l.log"), haul.path("l.log.1")).unwrap();
     tunnel.running.signal(rustix::process::Signal::HUP);

@@ -49,8 +49,10 @@ async fn e11_a_low_limit_of_open_files_is_warned_of_and_each_connection_within_i
     for words in ["64 open files", "ulimit -n N", "LimitNOFILE=N"] {
         assert!(warning.contains(words), "{warning}");
     }
-    let limit = warning.split(' ').find_map(|word| word.parse().ok());
-    let limit: usize = limit.unwrap();
+    let limit: usize = warning
+        .split(' ')
+        .find_map(|word| word.parse().ok())
+        .unwrap();
     assert!((2..16).contains(&limit), "{warning}");
     let mut clients = Vec::new();
     for _ in 0..limit {
@@ -79,8 +81,10 @@ async fn e11_reloaded_settings_that_need_more_descriptors_are_warned_of() {
     );
     let mut tunnel = wait_for_listeners(haul.start_shell(&command), 1).await;
     let warning = tunnel.running.wait_for_line("warning: only ").await;
-    let limit = warning.split(' ').find_map(|word| word.parse().ok());
-    let limit: usize = limit.unwrap();
+    let limit: usize = warning
+        .split(' ')
+        .find_map(|word| word.parse().ok())
+        .unwrap();
     haul.write("t.toml", format!("{file}warm = 20\n"));
     let warning = format!("warning: {limit} connections at one time may need ");
     tunnel.reload(&warning).await;

@@ -46,8 +46,10 @@ async fn a_port_is_forwarded_to_its_target_through_the_proxy() {
 async fn chains_alternatives_the_environment_and_none() {
     let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
-    let first = HttpProxy::builder().route("second.test:3128", proxy.address());
-    let first = first.start().await;
+    let first = HttpProxy::builder()
+        .route("second.test:3128", proxy.address())
+        .start()
+        .await;
     let (at, first_at) = (proxy.address().to_string(), first.address().to_string());
     let alternatives = format!("127.0.0.1:1,{at}");
     let own = echo.address.to_string();
@@ -99,8 +101,11 @@ async fn chains_alternatives_the_environment_and_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socks_proxy_and_two_listeners_one_of_them_a_socket_file() {
     let echo = EchoServer::start().await;
-    let proxy = SocksProxy::builder().route("echo.test:7", echo.address);
-    let proxy = proxy.require_login("me", "pw").start().await;
+    let proxy = SocksProxy::builder()
+        .route("echo.test:7", echo.address)
+        .require_login("me", "pw")
+        .start()
+        .await;
     let haul = HaulDirectory::new();
     let url = proxy.url("socks5h");
     let args = [
@@ -170,9 +175,11 @@ async fn clients_without_tls_reach_a_target_with_tls() {
         .resource("/f.bin", OriginResource::new(content()))
         .start()
         .await;
-    let proxy = HttpProxy::builder().route("files.test:443", origin.address());
-    let proxy = proxy.route("other.test:443", origin.address());
-    let proxy = proxy.start().await;
+    let proxy = HttpProxy::builder()
+        .route("files.test:443", origin.address())
+        .route("other.test:443", origin.address())
+        .start()
+        .await;
     let at = proxy.address().to_string();
     let haul = HaulDirectory::new();
     let ca = haul.write("ca.pem", authority.certificate_pem());

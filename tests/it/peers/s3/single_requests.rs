@@ -34,8 +34,10 @@ async fn an_object_that_exists_is_replaced_only_by_whom_its_entity_tag_names() {
             "--json",
         ])
         .await;
-    let etag = result.split_once("\"etag\":\"").unwrap().1;
-    let etag = etag
+    let etag = result
+        .split_once("\"etag\":\"")
+        .unwrap()
+        .1
         .trim_start_matches("\\\"")
         .split(['\\', '"'])
         .next()

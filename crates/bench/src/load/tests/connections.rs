@@ -18,8 +18,11 @@ async fn connections_are_kept_or_not_and_both_clients_count_the_same() {
     for client in BOTH_CLIENTS {
         for (is_kept_alive, connections) in [(true, 4), (false, 100)] {
             // Slow enough that each worker has its turn.
-            let origin = Origin::builder().resource("/f", resource(1000));
-            let origin = origin.latency(Duration::from_millis(5)).start().await;
+            let origin = Origin::builder()
+                .resource("/f", resource(1000))
+                .latency(Duration::from_millis(5))
+                .start()
+                .await;
             let measured = run(LoadPlan {
                 client,
                 is_kept_alive,
@@ -313,8 +316,8 @@ async fn failures_of_http2_are_counted() {
     let tls = alpn_server_config(&authority.issue(&["files.test"]), None, &["http/1.1"]);
     let other = Http2Origin::start(tls, Http2Settings::default(), |_| {
         StreamAction::Respond(Bytes::new())
-    });
-    let other = other.await;
+    })
+    .await;
     let measured = run(http2_plan(&authority, &other)).await;
     // A server that has no protocol in common may end the handshake itself (RFC 7301 3.2).
     assert_eq!(errors(&measured), "100 TLS");
@@ -323,8 +326,8 @@ async fn failures_of_http2_are_counted() {
         1 => StreamAction::Reset(2),
         2 => StreamAction::RespondWith(503, Vec::new(), Bytes::new()),
         _ => StreamAction::GoAway(Bytes::from_static(b"ok")),
-    });
-    let broken = broken.await;
+    })
+    .await;
     let measured = run(LoadPlan {
         concurrency: 1,
         ..http2_plan(&authority, &broken)

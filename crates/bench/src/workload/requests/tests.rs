@@ -37,8 +37,10 @@ async fn a_load_lasts_as_long_as_its_seconds() {
         ("concurrency", "2"),
     ]);
     let mut workload = workload(&[origin.url("/x")], false);
-    let measured = workload.measure(&cell, &CancellationToken::new()).await;
-    let measured = measured.unwrap();
+    let measured = workload
+        .measure(&cell, &CancellationToken::new())
+        .await
+        .unwrap();
     assert!(
         measured.wall_s > 0.25 && measured.successes > 1,
         "{measured:?}"

@@ -93,8 +93,9 @@ impl BucketFolder {
         folder: &str,
         files: FileSet,
     ) -> Result<(), WorkloadError> {
-        let keys = (0..files.count).map(|number| self.object(folder, files, number).key);
-        let keys: Vec<String> = keys.collect();
+        let keys: Vec<String> = (0..files.count)
+            .map(|number| self.object(folder, files, number).key)
+            .collect();
         for keys in keys.chunks(MAX_DELETED_KEYS) {
             let deleted = client.delete_objects(&self.prefix.bucket, keys).await;
             let failures = deleted.map_err(|error| self.error("delete", error.kind))?;
@@ -203,8 +204,10 @@ impl TransferWorkload {
         cell: &TransferCell,
         flag: Option<&str>,
     ) -> Result<PooledServer, WorkloadError> {
-        let flags = flag.into_iter().chain(cell.is_s3.then_some("--s3"));
-        let flags: Vec<&str> = flags.collect();
+        let flags: Vec<&str> = flag
+            .into_iter()
+            .chain(cell.is_s3.then_some("--s3"))
+            .collect();
         Ok(self.pool.serve(&flags, false, cell.link).await?)
     }
 

@@ -56,8 +56,8 @@ fn load_plan(args: &BenchLoadArgs) -> Result<LoadPlan, CommandError> {
             ..TlsOptions::default()
         })
     };
-    let tls = tls.map_err(|error| CommandError::usage(message::chain_text(&error)))?;
     let tls = tls
+        .map_err(|error| CommandError::usage(message::chain_text(&error)))?
         .client_config()
         .map_err(|error| CommandError::usage(message::chain_text(&error)))?;
     Ok(LoadPlan {

@@ -184,8 +184,10 @@ impl<'a> BenchPlan<'a> {
         let name = text.split('=').next().unwrap_or_default();
         let has_factor = |experiment: &Experiment| experiment.factor(name).is_some();
         let is_known = self.experiments.iter().any(has_factor);
-        let experiments = self.experiments.iter_mut();
-        let experiments = experiments.filter(|experiment| !is_known || has_factor(experiment));
+        let experiments = self
+            .experiments
+            .iter_mut()
+            .filter(|experiment| !is_known || has_factor(experiment));
         let set = experiments.map(|experiment| experiment.set_by_text(text));
         // All of them are tried; one that can is enough.
         let set = set.reduce(|one, other| if one.is_ok() { one } else { other });
@@ -311,8 +313,10 @@ fn check_processes(pids: &[u32]) -> Result<(), CommandError> {
 fn is_this_machine(url: &Url) -> bool {
     if url.scheme() == "s3" {
         let variables = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
-        let endpoint = variables.iter().find_map(|name| std::env::var(name).ok());
-        let endpoint = endpoint.and_then(|text| text.parse::<Url>().ok());
+        let endpoint = variables
+            .iter()
+            .find_map(|name| std::env::var(name).ok())
+            .and_then(|text| text.parse::<Url>().ok());
         return endpoint.is_some_and(|url| url.scheme() != "s3" && is_this_machine(&url));
     }
     match url.host() {
@@ -331,8 +335,7 @@ fn proxy_address(text: &str) -> Result<SocketAddr, CommandError> {
         // It is not repeated: it has a password.
         return Err(CommandError::usage("--proxy is HOST:PORT, without a login"));
     }
-    let addresses = text.to_socket_addrs();
-    let mut addresses = addresses.map_err(|error| {
+    let mut addresses = text.to_socket_addrs().map_err(|error| {
         CommandError::usage(format!("--proxy {text} is not HOST:PORT: {error}"))
     })?;
     let first = addresses.next();

@@ -101,8 +101,8 @@ fn temporary_store_lines(settings: &ServeSettings, listeners: &ServeListeners) -
         .addresses()
         .iter()
         .flat_map(|address| urls(address, is_tls))
-        .next();
-    let endpoint = endpoint.map_or_else(String::new, |url| url.trim_end_matches('/').to_owned());
+        .next()
+        .map_or_else(String::new, |url| url.trim_end_matches('/').to_owned());
     vec![
         format!(
             "export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={}",
@@ -115,8 +115,11 @@ fn temporary_store_lines(settings: &ServeSettings, listeners: &ServeListeners) -
 /// Warnings about what others on the network could do or see.
 fn access_warnings(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<String> {
     let addresses = listeners.addresses();
-    let public = addresses.iter().filter(|local| is_public(local));
-    let public: Vec<String> = public.map(ToString::to_string).collect();
+    let public: Vec<String> = addresses
+        .iter()
+        .filter(|local| is_public(local))
+        .map(ToString::to_string)
+        .collect();
     let mut warnings = Vec::new();
     if public.is_empty() {
         return warnings;

@@ -41,8 +41,7 @@ impl ServeListeners {
         let mut inherited = InheritedSockets::take()?;
         let mut bound = Vec::new();
         for address in &settings.listen {
-            let more = bind(address, &options, &mut inherited);
-            let more = more.map_err(|error| {
+            let more = bind(address, &options, &mut inherited).map_err(|error| {
                 if is_taken_by_this_process(&error, &bound_addresses(&bound)) {
                     used_twice_error("-l", address, "-l", "every interface includes this one")
                 } else {

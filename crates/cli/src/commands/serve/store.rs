@@ -39,8 +39,7 @@ fn folder_error(folder: &Path, error: StoreError) -> CommandError {
                 format!("create it: mkdir -p {shown}")
             }),
         StoreError::Conflict | StoreError::IsFolder | StoreError::SpecialFile => {
-            let parent = folder.ancestors().find(|parent| parent.is_dir());
-            let parent = parent.unwrap_or_else(|| Path::new("."));
+            let parent = folder.ancestors().find(|parent| parent.is_dir()).unwrap_or_else(|| Path::new("."));
             CommandError::local(format!("{shown} is not a folder")).with_hint(format!(
                 "to serve the folder that it is in: haul serve {}",
                 parent.display()

@@ -43,8 +43,8 @@ impl AdminAddresses {
             address,
             &BindOptions::default(),
             &mut InheritedSockets::none(),
-        );
-        let bound = bound.map_err(|error| {
+        )
+        .map_err(|error| {
             if is_taken_by_this_process(&error, others) {
                 used_twice_error(
                     "--admin",

@@ -93,8 +93,12 @@ impl TunnelListenerSet {
                 Some(index)
             })
             .collect();
-        let new = planned.iter().zip(&kept).filter(|(_, kept)| kept.is_none());
-        let new: Vec<&PlannedTunnel> = new.map(|(planned, _)| planned).collect();
+        let new: Vec<&PlannedTunnel> = planned
+            .iter()
+            .zip(&kept)
+            .filter(|(_, kept)| kept.is_none())
+            .map(|(planned, _)| planned)
+            .collect();
         self.check_inherited_sockets(&new)?;
         let mut opened = self.open_all(&new)?.into_iter();
         let mut changes = ListenerChanges::default();
@@ -174,20 +178,20 @@ impl TunnelListenerSet {
         order.sort_by_key(is_inherited);
         for index in order {
             let Sourced { value, source } = &planned[index].listen;
-            let bound = bind(value, &BindOptions::default(), &mut self.inherited);
-            let bound = bound.map_err(|error| {
-                let error = match &error {
-                    _ if is_taken_by_this_process(&error, &open) => {
-                        used_twice(value, "tunnel").with_hint(replaced_hint)
-                    }
-                    _ if is_taken_by_this_process(&error, &used) => used_twice(value, "tunnel"),
-                    _ if is_taken_by_this_process(&error, &self.other_addresses) => {
-                        used_twice(value, "--admin")
-                    }
-                    _ => listen_error(error),
-                };
-                error.at_source(source)
-            })?;
+            let bound =
+                bind(value, &BindOptions::default(), &mut self.inherited).map_err(|error| {
+                    let error = match &error {
+                        _ if is_taken_by_this_process(&error, &open) => {
+                            used_twice(value, "tunnel").with_hint(replaced_hint)
+                        }
+                        _ if is_taken_by_this_process(&error, &used) => used_twice(value, "tunnel"),
+                        _ if is_taken_by_this_process(&error, &self.other_addresses) => {
+                            used_twice(value, "--admin")
+                        }
+                        _ => listen_error(error),
+                    };
+                    error.at_source(source)
+                })?;
             used.extend(bound_addresses(&bound));
             all[index] = bound;
         }

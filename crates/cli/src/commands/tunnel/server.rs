@@ -85,12 +85,18 @@ impl Server for TunnelServer {
 impl TunnelServer {
     /// The messages about applied settings.
     fn reload_lines(&self, changes: &ListenerChanges, settings: &TunnelSettings) -> Vec<String> {
-        let opened = changes.opened.iter();
-        let opened = opened.map(|line| format!("haul: listening on {}", sanitize(line)));
-        let closed = changes.closed.iter();
-        let closed = closed.map(|line| format!("haul: no longer listening on {}", sanitize(line)));
-        let warnings = self.warnings(settings).into_iter();
-        let warnings = warnings.map(|warning| warning_text(&sanitize(&warning)));
+        let opened = changes
+            .opened
+            .iter()
+            .map(|line| format!("haul: listening on {}", sanitize(line)));
+        let closed = changes
+            .closed
+            .iter()
+            .map(|line| format!("haul: no longer listening on {}", sanitize(line)));
+        let warnings = self
+            .warnings(settings)
+            .into_iter()
+            .map(|warning| warning_text(&sanitize(&warning)));
         let last = std::iter::once("haul: reloaded".to_owned());
         opened.chain(closed).chain(warnings).chain(last).collect()
     }

@@ -29,8 +29,8 @@ pub(super) fn open(admin: AdminEndpoint) -> Result<AdminTask, String> {
         path: folder.join(name),
         mode: Some(0o600),
     };
-    let task = AdminAddresses::open(Some(&address), "SPEC", &[]);
-    let task = task.and_then(|endpoint| endpoint.serve(admin));
+    let task = AdminAddresses::open(Some(&address), "SPEC", &[])
+        .and_then(|endpoint| endpoint.serve(admin));
     task.map_err(|error| error.text().to_owned())
 }
 
@@ -66,8 +66,7 @@ pub(super) fn status_sockets(folders: &[PathBuf]) -> Vec<(u32, PathBuf)> {
             .strip_suffix(SOCKET_NAME.1)?;
         Some((number.parse().ok()?, path))
     };
-    let sockets = entries.filter_map(|entry| numbered(entry.path()));
-    let mut sockets: Vec<_> = sockets.collect();
+    let mut sockets: Vec<_> = entries.filter_map(|entry| numbered(entry.path())).collect();
     sockets.sort();
     sockets
 }

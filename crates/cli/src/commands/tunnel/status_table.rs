@@ -34,8 +34,8 @@ pub(super) fn status_text(statuses: &[TunnelStatus], width: Option<usize>) -> St
         if index > 0 {
             text.push('\n');
         }
-        let heads = std::iter::once(format!("process {}", status.pid));
-        let heads = heads.chain(status.tunnels.iter().map(listener_line));
+        let heads = std::iter::once(format!("process {}", status.pid))
+            .chain(status.tunnels.iter().map(listener_line));
         let table = connection_rows(status).into_iter().map(|row| match width {
             Some(width) => sanitize(&row).chars().take(width).collect(),
             None => row,
@@ -94,14 +94,17 @@ fn connection_row(connection: &ConnectionStatus) -> [String; HEADS.len()] {
 }
 
 fn align_row(row: &[String; HEADS.len()], widths: &[usize; HEADS.len()]) -> String {
-    let cells = row.iter().zip(widths).zip(HEADS);
-    let cells = cells.map(|((cell, width), (_, is_number))| {
-        if is_number {
-            format!("{cell:>width$}")
-        } else {
-            format!("{cell:<width$}")
-        }
-    });
+    let cells = row
+        .iter()
+        .zip(widths)
+        .zip(HEADS)
+        .map(|((cell, width), (_, is_number))| {
+            if is_number {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:<width$}")
+            }
+        });
     cells.collect::<Vec<_>>().join(GAP)
 }
 

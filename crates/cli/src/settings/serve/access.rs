@@ -66,12 +66,14 @@ impl fmt::Display for AccessSummary {
             n => Some(format!("{n} {what}s")),
         };
         let signed = self.has_signed_urls.then(|| "signed URLs".to_owned());
-        let known = [
+        let known: Vec<String> = [
             number(self.users, "user"),
             number(self.tokens, "token"),
             signed,
-        ];
-        let known: Vec<String> = known.into_iter().flatten().collect();
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         let others: Vec<String> = others.iter().map(ToString::to_string).collect();
         match (&known[..], &others[..]) {
             ([], []) => f.write_str("to nobody"),
@@ -95,8 +97,11 @@ pub(super) fn access_control(
 ) -> Result<(AccessControl, AccessSummary, Vec<String>), SettingError> {
     let options = access_options(args, variable)?;
     check_store_is_writable(&options, store)?;
-    let secrets = args.auth_file.iter().chain(&args.token_file);
-    let secrets = secrets.chain(&args.sign_key);
+    let secrets = args
+        .auth_file
+        .iter()
+        .chain(&args.token_file)
+        .chain(&args.sign_key);
     let mut warnings: Vec<String> = secrets
         .filter_map(|path| world_readable_warning(path))
         .collect();
@@ -242,9 +247,12 @@ fn check_store_is_writable(
     options: &AccessOptions,
     store: &FileStoreOptions,
 ) -> Result<(), SettingError> {
-    let typed = options.users.iter().map(|rule| &rule.scope);
-    let typed = typed.chain(options.tokens.iter().map(|rule| &rule.scope));
-    let mut typed = typed.chain(anonymous_scopes(options));
+    let mut typed = options
+        .users
+        .iter()
+        .map(|rule| &rule.scope)
+        .chain(options.tokens.iter().map(|rule| &rule.scope))
+        .chain(anonymous_scopes(options));
     if store.writable || !typed.any(|scope| scope.right == AccessRight::Write) {
         return Ok(());
     }
@@ -265,8 +273,10 @@ fn anonymous_scopes(options: &AccessOptions) -> &[AccessScope] {
 fn all_scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
     let users = options.users.iter().map(|rule| &rule.scope);
     let files = options.auth_files.iter().flat_map(|file| &file.rules);
-    let tokens = options.tokens.iter();
-    let tokens = tokens.chain(options.token_files.iter().flat_map(|file| &file.rules));
+    let tokens = options
+        .tokens
+        .iter()
+        .chain(options.token_files.iter().flat_map(|file| &file.rules));
     users
         .chain(files.map(|rule| &rule.scope))
         .chain(tokens.map(|rule| &rule.scope))
@@ -275,11 +285,18 @@ fn all_scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
 
 fn access_summary(options: &AccessOptions) -> AccessSummary {
     let files = options.auth_files.iter().flat_map(|file| &file.rules);
-    let users = options.users.iter().map(|rule| rule.user.as_str());
-    let users: HashSet<&str> = users.chain(files.map(|rule| rule.user.as_str())).collect();
-    let tokens = options.tokens.iter();
-    let tokens = tokens.chain(options.token_files.iter().flat_map(|file| &file.rules));
-    let tokens: HashSet<&str> = tokens.map(|rule| rule.token.expose()).collect();
+    let users: HashSet<&str> = options
+        .users
+        .iter()
+        .map(|rule| rule.user.as_str())
+        .chain(files.map(|rule| rule.user.as_str()))
+        .collect();
+    let tokens: HashSet<&str> = options
+        .tokens
+        .iter()
+        .chain(options.token_files.iter().flat_map(|file| &file.rules))
+        .map(|rule| rule.token.expose())
+        .collect();
     AccessSummary {
         users: users.len(),
         tokens: tokens.len(),

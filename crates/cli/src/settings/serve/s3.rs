@@ -143,8 +143,8 @@ fn key_rules(
         let text = value
             .into_string()
             .map_err(|_| SettingError::new(format!("the variable {KEYS_VARIABLE} is not UTF-8")))?;
-        let found = S3KeyRule::parse_lines(&text);
-        let found = found.map_err(|error| refused("the variable HAUL_S3_KEYS")(error.into()))?;
+        let found = S3KeyRule::parse_lines(&text)
+            .map_err(|error| refused("the variable HAUL_S3_KEYS")(error.into()))?;
         if found.is_empty() {
             // A secret that was not filled in.
             let text = format!("the variable {KEYS_VARIABLE} is set and empty");

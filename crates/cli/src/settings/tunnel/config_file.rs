@@ -271,8 +271,10 @@ impl TomlText<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<Vec<OsString>, SettingError> {
         if !argument.get_action().takes_values() {
-            let flag = value.get_ref().as_bool();
-            let flag = flag.ok_or_else(|| self.type_error(key, value, "true or false"))?;
+            let flag = value
+                .get_ref()
+                .as_bool()
+                .ok_or_else(|| self.type_error(key, value, "true or false"))?;
             return Ok(vec![flag.to_string().into()]);
         }
         let DeValue::Array(values) = value.get_ref() else {

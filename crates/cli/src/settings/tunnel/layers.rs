@@ -156,8 +156,9 @@ impl TunnelLayers {
 
     /// A warning about options of the file that mean nothing to --stdio.
     pub(super) fn listener_options_warning(&self) -> Option<String> {
-        let unused = FOR_LISTENERS.iter().copied();
-        let unused: Vec<&str> = unused
+        let unused: Vec<&str> = FOR_LISTENERS
+            .iter()
+            .copied()
             .filter(|name| self.file.options.contains(name))
             .collect();
         let path = self.file.path.display();
@@ -178,8 +179,9 @@ impl TunnelLayers {
             .collect();
         files.sort_unstable();
         files.dedup();
-        let exposed = files.into_iter();
-        let exposed = exposed.filter_map(|path| world_readable_warning(path.as_ref()));
+        let exposed = files
+            .into_iter()
+            .filter_map(|path| world_readable_warning(path.as_ref()));
         self.file.warning.iter().cloned().chain(exposed).collect()
     }
 

@@ -57,8 +57,9 @@ impl SettingsFixture {
 }
 
 fn tunnel_args(line: &str) -> TunnelArgs {
-    let words = ["haul", "tunnel"].into_iter();
-    let words = words.chain(line.split_whitespace());
+    let words = ["haul", "tunnel"]
+        .into_iter()
+        .chain(line.split_whitespace());
     match CliArgs::try_parse_from(words).unwrap().command {
         CliCommand::Tunnel(args) => *args,
         other => panic!("{other:?}"),
@@ -306,8 +307,11 @@ fn the_shipped_example_is_valid() {
         "via proxy.example.com:3128"
     );
     // The part in comments is valid, too.
-    let rest = example.split("# With haul-tunnel.socket:").nth(1).unwrap();
-    let rest = rest.replace("\n# ", "\n");
+    let rest = example
+        .split("# With haul-tunnel.socket:")
+        .nth(1)
+        .unwrap()
+        .replace("\n# ", "\n");
     let settings = SettingsFixture::new()
         .resolve("", &format!("{example}\n{rest}"))
         .unwrap();

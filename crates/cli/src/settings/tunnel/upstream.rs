@@ -145,8 +145,8 @@ impl<'a> Upstreams<'a> {
             } else {
                 TlsOptions::default()
             },
-        });
-        let upstream = upstream.map_err(|error| match error {
+        })
+        .map_err(|error| match error {
             UpstreamConfigError::Certificates(error) => tls_files.unusable(error),
             error @ UpstreamConfigError::TooManyRoutes => {
                 SettingError::new(given.source("proxy").to_string()).caused_by(error)

@@ -51,8 +51,11 @@ async fn run_in_thread(
         let _permit = permit;
         resolve()
     });
-    let joined = thread.join_next().await.transpose();
-    let joined = joined.map_err(io::Error::other)?;
+    let joined = thread
+        .join_next()
+        .await
+        .transpose()
+        .map_err(io::Error::other)?;
     joined.unwrap_or_else(|| Err(io::ErrorKind::Interrupted.into()))
 }
 

@@ -70,8 +70,8 @@ fn put_object() {
             ("x-amz-date", "20130524T000000Z"),
             ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
         ],
-    );
-    let head = head.with(
+    )
+    .with(
         "authorization",
         &authorization(
             "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",

@@ -227,8 +227,8 @@ mod tests {
             b"\r\n\r\n",
             b"\0\xff",
         ];
-        let content = prop::collection::vec(prop::sample::select(chunks), 0..12);
-        let content = content.prop_map(|chunks| chunks.concat());
+        let content = prop::collection::vec(prop::sample::select(chunks), 0..12)
+            .prop_map(|chunks| chunks.concat());
         content.prop_filter("it has no delimiter", |content| {
             // Not even one that is completed by the line end before it.
             let all = [b"\r\n", &content[..], b"\r\n--b"].concat();

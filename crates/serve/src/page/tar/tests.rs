@@ -178,8 +178,7 @@ with tarfile.open(fileobj=sys.stdin.buffer, mode='r|', errors='surrogateescape')
     while let (Some(name), Some(size)) = (fields.next(), fields.next()) {
         listed.insert(name.to_vec(), size.to_vec());
     }
-    let model = read(&pack(top.path(), "/x"));
-    let model: BTreeMap<Vec<u8>, Vec<u8>> = model
+    let model: BTreeMap<Vec<u8>, Vec<u8>> = read(&pack(top.path(), "/x"))
         .into_iter()
         .map(|(name, bytes)| {
             let name = name.strip_suffix(b"/").unwrap_or(&name).to_vec();

@@ -110,8 +110,7 @@ proptest! {
                 touch(&path, *len, *modified);
             }
         }
-        let all = folder(top.path(), "/").into_entries().expect("entries");
-        let all: Vec<FolderEntry> = all.map(|entry| entry.expect("an entry")).collect();
+        let all: Vec<FolderEntry> = folder(top.path(), "/").into_entries().expect("entries").map(|entry| entry.expect("an entry")).collect();
         prop_assert_eq!(all.len(), entries.len());
         let model = sorted(all, sort, descending);
 

@@ -254,8 +254,11 @@ fn an_upload_that_is_being_completed_takes_nothing_more() {
     let straggler = std::cell::Cell::new(Some(straggler));
     let refuse_all = |_: Option<&FileMetadata>| {
         let busy = |result: Result<(), StoreError>| matches!(result, Err(StoreError::Busy(_)));
-        let finished = straggler.take().expect("a part");
-        let finished = finished.finish(String::new(), String::new()).map(drop);
+        let finished = straggler
+            .take()
+            .expect("a part")
+            .finish(String::new(), String::new())
+            .map(drop);
         assert!(busy(finished));
         assert!(busy(upload.begin_part(3, 1).map(drop)));
         assert!(busy(store.abort_parts(&upload)));

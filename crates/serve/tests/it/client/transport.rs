@@ -94,9 +94,9 @@ impl TestServer {
 
 /// The head of a request.
 pub(crate) fn request_head(method: &str, path: &str, fields: &[(&str, &str)]) -> String {
-    let lines = fields
+    let lines: String = fields
         .iter()
-        .map(|(name, value)| format!("{name}: {value}\r\n"));
-    let lines: String = lines.collect();
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     format!("{method} {path} HTTP/1.1\r\nHost: {NAME}\r\n{lines}\r\n")
 }

@@ -104,8 +104,10 @@ fn c6_finished_shards_are_not_changed_and_numbers_continue() {
     std::fs::remove_file(dir.path().join("t-000000.tar")).unwrap();
     let names: Vec<&str> = before.keys().map(String::as_str).collect();
     for (exists, next) in [(true, "t-000003.tar"), (false, "t-000004.tar")] {
-        let durable = names.iter().map(|name| (*name, 1536));
-        let durable = durable.chain((!exists).then_some(("t-000003.tar", 1536)));
+        let durable = names
+            .iter()
+            .map(|name| (*name, 1536))
+            .chain((!exists).then_some(("t-000003.tar", 1536)));
         let mut shards = ShardWriter::open(options(&path, Some(3000)), durable).unwrap();
         assert_eq!(append(&mut shards, &entry(3, 1024)).unwrap().shard, next);
         shards.finish().unwrap();

@@ -168,8 +168,10 @@ impl SegmentCoordinator<'_> {
     fn start_workers(&mut self, first: &mut Option<WorkerConnection>) {
         let (target, running) = (self.control.target(), self.numbers.len());
         self.shared.counts.set_wanted(target);
-        let free = (0..).filter(|number| !self.numbers.contains(number));
-        let free: Vec<usize> = free.take(target.saturating_sub(running)).collect();
+        let free: Vec<usize> = (0..)
+            .filter(|number| !self.numbers.contains(number))
+            .take(target.saturating_sub(running))
+            .collect();
         for number in free {
             match first.take().or_else(|| self.next_connection()) {
                 Some(connection) => self.start_worker(number, connection),

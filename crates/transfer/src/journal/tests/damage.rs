@@ -25,8 +25,12 @@ fn journal_bytes(dir: &Path, spans: &[SavedRange]) -> (Vec<u8>, Vec<usize>) {
         .append(spans)
         .unwrap();
     let bytes = std::fs::read(path).unwrap();
-    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-    let ends = ends.map(|(at, _)| at + 1).collect();
+    let ends = bytes
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'\n')
+        .map(|(at, _)| at + 1)
+        .collect();
     (bytes, ends)
 }
 

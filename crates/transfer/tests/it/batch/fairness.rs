@@ -197,8 +197,9 @@ async fn c7_small_files_do_not_wait_for_large_ones_of_their_host() {
         .await;
     let mut case = BatchCase::without_timeouts();
     case.get.connections = ConnectionCount::Auto { max: 8 };
-    let urls = (0..3).map(|n| format!("/large{n}"));
-    let urls = urls.chain((0..500).map(|n| format!("/{n}")));
+    let urls = (0..3)
+        .map(|n| format!("/large{n}"))
+        .chain((0..500).map(|n| format!("/{n}")));
     case.download_until(500, urls.map(|path| origin.url(&path)))
         .await;
     let requests = origin.requests();
@@ -211,8 +212,8 @@ async fn c3_a_list_that_begins_with_a_slow_host_does_not_delay_the_others() {
     let mut case = BatchCase::without_timeouts();
     // The slow host has more jobs in front than the window holds, and never answers.
     case.options.dispatch.window = 64;
-    let silent = OriginResource::new(ResourceContent::random(1, 100));
-    let silent = silent.rule(RequestMatcher::always(), faults::delay_response(FOR_EVER));
+    let silent = OriginResource::new(ResourceContent::random(1, 100))
+        .rule(RequestMatcher::always(), faults::delay_response(FOR_EVER));
     let slow = (0..300).fold(Origin::builder(), |origin, number| {
         origin.resource(&format!("/slow{number}"), silent.clone())
     });
@@ -232,10 +233,12 @@ async fn a17_jobs_are_not_requested_during_a_retry_after_of_an_hour() {
             faults::status_with_header(503, "Retry-After", "3600".into()),
         )
     };
-    let origin = (0..FILES).fold(Origin::builder(), |origin, n| {
-        origin.resource(&format!("/{n}"), busy())
-    });
-    let origin = origin.start().await;
+    let origin = (0..FILES)
+        .fold(Origin::builder(), |origin, n| {
+            origin.resource(&format!("/{n}"), busy())
+        })
+        .start()
+        .await;
     let case = BatchCase::new();
     let run = case
         .download((0..FILES).map(|n| origin.url(&format!("/{n}"))))

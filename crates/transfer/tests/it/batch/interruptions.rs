@@ -19,8 +19,10 @@ async fn c6_a_stop_leaves_complete_files_and_nothing_else() {
         .resource("/stopping", stopping)
         .start()
         .await;
-    let names = (0..200).map(|n| n.to_string()).chain(["stopping".into()]);
-    let names = names.chain((200..400).map(|n| n.to_string()));
+    let names = (0..200)
+        .map(|n| n.to_string())
+        .chain(["stopping".into()])
+        .chain((200..400).map(|n| n.to_string()));
     let run = case
         .download(names.map(|name| origin.url(&format!("/{name}"))))
         .await;

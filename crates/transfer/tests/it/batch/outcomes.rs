@@ -63,8 +63,9 @@ async fn a_batch_counts_the_bytes_of_files_and_those_of_its_list() {
     let origin = Origin::builder()
         .resource("/cut", cut)
         .resource("/large", large)
-        .resource("/gone", gone);
-    let origin = origin.start().await;
+        .resource("/gone", gone)
+        .start()
+        .await;
     let entries = |sizes: [Option<u64>; 3]| {
         let names = (1..).zip(["cut", "large", "gone"]).zip(sizes);
         let entries = names.map(|((line, name), size)| {
@@ -123,12 +124,12 @@ async fn c5_transient_failures_are_retried_and_others_are_grouped_by_cause() {
     case.assert_file("late", &small_content(5));
     case.assert_file("cut", &small_content(6));
     assert_eq!(case.listing().len(), 22);
-    let causes = run
+    let causes: Vec<_> = run
         .summary
         .failure_groups
         .iter()
-        .map(|c| (c.cause.as_str(), c.count));
-    let causes: Vec<_> = causes.collect();
+        .map(|c| (c.cause.as_str(), c.count))
+        .collect();
     assert_eq!(
         causes,
         [

@@ -54,11 +54,13 @@ async fn busy_origin(files: usize, refusals: usize, delay: Duration) -> Origin {
             let is_refused = RequestMatcher::matching(move |_| {
                 counted.fetch_add(1, Ordering::Relaxed) < refusals
             });
-            let file = OriginResource::new(small_content(n as u64));
-            let file = file.rule(is_refused, move |request, response| {
-                faults::status(503)(request, response);
-                faults::delay_response(delay)(request, response);
-            });
+            let file = OriginResource::new(small_content(n as u64)).rule(
+                is_refused,
+                move |request, response| {
+                    faults::status(503)(request, response);
+                    faults::delay_response(delay)(request, response);
+                },
+            );
             (origin.resource(&format!("/{n}"), file), count)
         },
     );

@@ -27,8 +27,9 @@ async fn c7_a_large_file_is_segmented_with_its_first_response() {
         .resource("/medium", OriginResource::new(medium.clone()))
         .start()
         .await;
-    let names = ["large".into(), "medium".into()];
-    let names = names.into_iter().chain((0..50).map(|n| n.to_string()));
+    let names = ["large".into(), "medium".into()]
+        .into_iter()
+        .chain((0..50).map(|n| n.to_string()));
     let run = case
         .download(names.map(|name| origin.url(&format!("/{name}"))))
         .await;
@@ -264,8 +265,7 @@ async fn a16_a_signature_that_expires_while_waiting_for_a_connection_is_renewed(
             }
         };
     let store = (0..16).fold(Origin::builder(), |origin, n| {
-        let resource = OriginResource::new(ResourceContent::random(n, 60_000));
-        let resource = resource
+        let resource = OriginResource::new(ResourceContent::random(n, 60_000))
             .rule(RequestMatcher::always(), faults::body_rate(600_000))
             .rule(RequestMatcher::always(), expired_signature.clone());
         origin.resource(&format!("/{n}"), resource)
