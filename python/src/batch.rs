@@ -9,8 +9,8 @@ use haul_plan::dispatch::JobDispatcherOptions;
 use haul_plan::{Checksum, ContentExpectation, MediaRange, PathLayout, RobotsTagPolicy};
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions};
 use haul_transfer::batch::{
-    Batch, BatchDestination, BatchHaltKind, BatchOptions, BatchOutputError, BatchOutputs,
-    BatchSnapshot, BatchSummary, CommitGroupOptions, ListEntries, dispatcher_options,
+    Batch, BatchDestination, BatchOptions, BatchOutputError, BatchOutputs, BatchSnapshot,
+    BatchSummary, CommitGroupOptions, ListEntries, StopReason, dispatcher_options,
 };
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::DownloadList;
@@ -406,23 +406,25 @@ impl BatchHandle {
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let halted = self
+        let stopped = self
             .lock()
             .summary
             .as_ref()
-            .and_then(|summary| summary.halted.clone());
-        match halted {
+            .and_then(|summary| summary.stopped.clone());
+        match stopped {
             None => Ok(()),
-            Some(halt) => {
-                let text = format!("the batch stopped early: {}", halt.reason);
-                Err(match halt.kind {
-                    BatchHaltKind::LocalIo | BatchHaltKind::ReaderGone => {
+            Some(stopped) => {
+                let text = format!("the batch stopped early: {}", stopped.text);
+                let error = match stopped.reason {
+                    // The caller knows.
+                    StopReason::Interrupted => return Ok(()),
+                    StopReason::LocalIo | StopReason::ReaderGone => {
                         let error = HaulError::of_class(ErrorClass::LocalIo, text);
                         error.with_hint("when that is mended, the same call goes on")
                     }
                     _ => HaulError::usage(text),
-                }
-                .into())
+                };
+                Err(error.into())
             }
         }
     }

@@ -1,7 +1,7 @@
 //! `sync`: makes a folder or a prefix like another one.
 
 use haul_plan::sync::{SyncComparison, SyncOptions};
-use haul_transfer::batch::BatchHaltKind;
+use haul_transfer::batch::StopReason;
 use haul_transfer::bucket::StoreSession;
 use haul_transfer::put::{ObjectHeaders, PutOptions};
 use haul_transfer::sync::{
@@ -170,12 +170,13 @@ impl PythonSync {
         let (client, options) = (client.http().clone(), self.get_options.clone());
         let engine = |events| copies.download(client, options, true, events);
         let summary = self.task.with_rows(engine).await;
-        let result = match &summary.halted {
+        let result = match &summary.stopped {
             None => self.task.context.check_stop(),
-            Some(halt) => {
-                let text = format!("downloads stopped early: {}", halt.reason);
-                let class = match halt.kind {
-                    BatchHaltKind::Refused => ErrorClass::Network,
+            Some(stopped) => {
+                let text = format!("downloads stopped early: {}", stopped.text);
+                let class = match stopped.reason {
+                    StopReason::Interrupted => ErrorClass::Interrupted,
+                    StopReason::Refused => ErrorClass::Network,
                     _ => ErrorClass::LocalIo,
                 };
                 Err(HaulError::of_class(class, text))

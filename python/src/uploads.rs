@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use haul_transfer::ErrorClass;
+use haul_transfer::batch::StopReason;
 use haul_transfer::bucket::StoreSession;
 use haul_transfer::manifest::{Manifest, PreviousRuns};
 use haul_transfer::put::{
@@ -215,9 +216,13 @@ impl FileTask {
 
 /// Why uploads ended before all were tried.
 pub(crate) fn check_uploads(summary: &UploadSummary) -> Result<(), HaulError> {
-    if let Some(halt) = &summary.counts.halted {
-        let text = format!("uploads stopped early: {}", halt.reason);
-        return Err(HaulError::of_class(ErrorClass::LocalIo, text));
+    if let Some(stopped) = &summary.counts.stopped {
+        let class = match stopped.reason {
+            StopReason::Interrupted => ErrorClass::Interrupted,
+            _ => ErrorClass::LocalIo,
+        };
+        let text = format!("uploads stopped early: {}", stopped.text);
+        return Err(HaulError::of_class(class, text));
     }
     match summary.not_tried {
         None => Ok(()),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use haul_service::listen::{ListenAddress, ListenError};
-use haul_transfer::batch::{BatchHaltKind, BatchSummary};
+use haul_transfer::batch::{BatchSummary, StopReason};
 use haul_transfer::{ErrorClass, GetError};
 
 /// Why the program ends, with its exit code.
@@ -54,19 +54,20 @@ impl ExitReason {
         }
     }
 
-    /// The code for a batch. `has_signal` is whether a signal stopped it. A local error or a closed archive stops all of its jobs, so it
-    /// goes before failed files.
-    pub(crate) fn from_batch(summary: &BatchSummary, has_signal: bool) -> Self {
-        match summary.halted.as_ref().map(|halted| halted.kind) {
-            Some(BatchHaltKind::LocalIo) => return Self::LocalIo,
-            Some(BatchHaltKind::ReaderGone) => return Self::ReaderGone,
-            Some(BatchHaltKind::UnusableList) => return Self::Usage,
-            Some(BatchHaltKind::TooManyFailures | BatchHaltKind::Refused) | None => {}
-        }
-        match summary.failed {
-            _ if has_signal => Self::Interrupted,
-            0 => Self::Done,
-            _ => Self::SomeFailed,
+    /// The code for a batch. What stops all of its jobs goes before failed files.
+    pub(crate) fn from_batch(summary: &BatchSummary) -> Self {
+        match summary.stop_reason() {
+            Some(StopReason::Interrupted) => Self::Interrupted,
+            Some(StopReason::LocalIo) => Self::LocalIo,
+            Some(StopReason::ReaderGone) => Self::ReaderGone,
+            Some(StopReason::UnusableList) => Self::Usage,
+            Some(StopReason::TooManyFailures | StopReason::Refused) | None => {
+                if summary.failed == 0 {
+                    Self::Done
+                } else {
+                    Self::SomeFailed
+                }
+            }
         }
     }
 
@@ -110,8 +111,6 @@ impl From<ExitReason> for ExitCode {
 /// Counts how jobs ended, for the exit code.
 #[derive(Debug, Default)]
 pub(crate) struct ExitTally {
-    /// Jobs that have ended, failed ones included.
-    ended: usize,
     /// The first that was not `Done`.
     first: Option<ExitReason>,
     interrupted: bool,
@@ -122,16 +121,10 @@ pub(crate) struct ExitTally {
 impl ExitTally {
     /// Counts the end of a job.
     pub(crate) fn add(&mut self, exit: ExitReason) {
-        self.ended += 1;
         self.interrupted |= exit == ExitReason::Interrupted;
         if exit != ExitReason::Done {
             self.first.get_or_insert(exit);
         }
-    }
-
-    /// Counts jobs that were not tried, since one refusal would have hit them all.
-    pub(crate) fn not_tried(&mut self, jobs: u64) {
-        self.ended += usize::try_from(jobs).unwrap_or(usize::MAX);
     }
 
     /// Notes that a result could not be written. Returns whether it is the first.
@@ -144,7 +137,7 @@ impl ExitTally {
     /// The code of `jobs` jobs: of a single one its own, of several whether any failed. A result that could not be written goes before
     /// both, since its reader must learn of it.
     pub(crate) fn exit(&self, jobs: usize) -> ExitReason {
-        if self.interrupted || self.ended < jobs {
+        if self.interrupted {
             return ExitReason::Interrupted;
         }
         match (self.lost_result, self.first) {
@@ -158,7 +151,7 @@ impl ExitTally {
 
 #[cfg(test)]
 mod tests {
-    use haul_transfer::batch::BatchHalt;
+    use haul_transfer::batch::EarlyStop;
 
     use super::*;
 
@@ -170,31 +163,31 @@ mod tests {
 
     #[test]
     fn the_code_of_a_batch_says_whether_a_file_failed_and_why_it_stopped() {
-        let exit = |failed, halted: Option<BatchHaltKind>, has_signal| {
-            let halted = halted.map(|kind| BatchHalt {
-                kind,
-                reason: "the reason".into(),
+        let exit = |failed, stopped: Option<StopReason>| {
+            let stopped = stopped.map(|reason| EarlyStop {
+                reason,
+                text: "the reason".into(),
             });
             let summary = BatchSummary {
                 failed,
-                halted,
+                stopped,
                 ..BatchSummary::default()
             };
-            ExitReason::from_batch(&summary, has_signal)
+            ExitReason::from_batch(&summary)
         };
-        assert_eq!(exit(0, None, false), ExitReason::Done);
-        assert_eq!(exit(1, None, false), ExitReason::SomeFailed);
-        assert_eq!(exit(1, None, true), ExitReason::Interrupted);
+        assert_eq!(exit(0, None), ExitReason::Done);
+        assert_eq!(exit(1, None), ExitReason::SomeFailed);
         assert_eq!(
-            exit(1, Some(BatchHaltKind::LocalIo), false),
-            ExitReason::LocalIo
+            exit(1, Some(StopReason::Interrupted)),
+            ExitReason::Interrupted
         );
+        assert_eq!(exit(1, Some(StopReason::LocalIo)), ExitReason::LocalIo);
         assert_eq!(
-            exit(1, Some(BatchHaltKind::ReaderGone), false),
+            exit(1, Some(StopReason::ReaderGone)),
             ExitReason::ReaderGone
         );
         assert_eq!(
-            exit(3, Some(BatchHaltKind::TooManyFailures), false),
+            exit(3, Some(StopReason::TooManyFailures)),
             ExitReason::SomeFailed
         );
     }
@@ -214,7 +207,6 @@ mod tests {
             tally_exit(2, &[ExitReason::Network, ExitReason::Interrupted]),
             ExitReason::Interrupted
         );
-        assert_eq!(tally_exit(2, &[ExitReason::Done]), ExitReason::Interrupted);
         let mut tally = ExitTally::default();
         tally.add(ExitReason::Done);
         assert!(

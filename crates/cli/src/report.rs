@@ -18,8 +18,8 @@ use crate::message;
 use crate::progress::{bytes_text, rate_text};
 pub(crate) use action::{FileAction, etag_value, upload_object};
 pub(crate) use batch::{
-    counts_object, ended_files, failures_text, halt_reason, not_tried_text, row_checksum_lines,
-    row_failure_text, row_line, row_object, summary_line, summary_object,
+    counts_object, ended_files, failures_text, not_tried_text, row_checksum_lines,
+    row_failure_text, row_line, row_object, stop_text, summary_line, summary_object,
 };
 
 /// The line on standard error: `PATH  96.0 MiB in 1.02 s, 94.1 MiB/s, 16 connections`, or as much as fits into `width`.

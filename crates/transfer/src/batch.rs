@@ -40,8 +40,8 @@ pub(crate) use counters::BatchCounters;
 pub use host_memory::HostMemory;
 pub use limits::{dispatcher_options, open_file_limit};
 pub use options::{
-    BatchHalt, BatchHaltKind, BatchOptions, BatchSnapshot, BatchSummary, CommitGroupOptions,
-    FailureGroup, SlowJob,
+    BatchOptions, BatchSnapshot, BatchSummary, CommitGroupOptions, EarlyStop, FailureGroup,
+    SlowJob, StopReason,
 };
 pub use outcome::error_chain;
 pub use output::{BatchArchive, BatchOutput, FetchedBody, MemoryOutput};
@@ -77,6 +77,10 @@ impl Batch {
         self.options.dispatch.retries = self.get_options.retry.retries;
         let mut coordinator = BatchCoordinator::start(self, entries, stop.child_token());
         coordinator.run().await;
-        coordinator.finish().await
+        let mut summary = coordinator.finish().await;
+        if stop.is_cancelled() {
+            summary.note_interruption();
+        }
+        summary
     }
 }

@@ -1,5 +1,7 @@
 //! The first signal stops and keeps, the second does not wait.
 
+use std::collections::HashSet;
+
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
 use rustix::process::Signal;
 
@@ -55,11 +57,13 @@ async fn waiting_jobs_are_not_started_after_a_signal() {
         .await
         .assert_code(130)
         .assert_stderr_has("\"event\":\"summary\"");
-    assert!(
-        origin.requests().len() < 40,
-        "{} requests",
-        origin.requests().len()
-    );
+    // A slow job may have been given more connections by then, so requests are more than jobs.
+    let started: HashSet<_> = origin
+        .requests()
+        .into_iter()
+        .map(|request| request.target)
+        .collect();
+    assert!(started.len() < 40, "{} jobs", started.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use haul_net::ClientConfig;
 use haul_plan::{Checksum, KeyFilter};
 use haul_s3::S3Address;
-use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchOutputs, BatchSummary};
+use haul_transfer::batch::{Batch, BatchOptions, BatchOutputs, BatchSummary, StopReason};
 use haul_transfer::bucket::{BucketError, StoreSession};
 use haul_transfer::manifest::ManifestRow;
 use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
@@ -109,8 +109,7 @@ fn report_list_failures(
 
 /// Whether the batch ended because the reader of its archive has left.
 fn has_archive_reader_left(summary: &BatchSummary) -> bool {
-    let halted = summary.halted.as_ref();
-    halted.is_some_and(|halted| halted.kind == BatchHaltKind::ReaderGone)
+    summary.stop_reason() == Some(StopReason::ReaderGone)
 }
 
 /// The message when the reader of the archive has left: how far it got, and no more.
@@ -191,14 +190,16 @@ fn end_lines(
         );
         lines.push(message::warning_text(&text));
     }
-    if let Some(halt) = &summary.halted {
-        let reason = message::sanitize(&report::halt_reason(summary, halt));
-        let text = if have_all_ended(summary) || summary.listed == 0 {
+    if let Some(stopped) = &summary.stopped
+        && !summary.is_interrupted()
+    {
+        let reason = message::sanitize(&report::stop_text(summary, stopped));
+        let text = if summary.all_ended() || summary.listed == 0 {
             reason
         } else {
             format!("stopped early: {reason}")
         };
-        let hint = (halt.kind == BatchHaltKind::UnusableList).then_some(LIST_FORMATS);
+        let hint = (stopped.reason == StopReason::UnusableList).then_some(LIST_FORMATS);
         lines.push(message::error_text(&text, hint));
     }
     let hint = match summary.done {
@@ -215,7 +216,7 @@ fn end_lines(
 
 /// Whether all lists were read, and named nothing.
 fn is_without_files(summary: &BatchSummary) -> bool {
-    summary.list_complete && summary.listed == 0 && summary.halted.is_none()
+    summary.list_complete && summary.listed == 0 && summary.stopped.is_none()
 }
 
 /// The message for addresses without an object.
@@ -242,10 +243,6 @@ fn nothing_found(args: &GetArgs) -> String {
     format!("there is no object {}{filtered}", names.join(" or "))
 }
 
-fn have_all_ended(summary: &BatchSummary) -> bool {
-    summary.list_complete && summary.done + summary.skipped + summary.failed == summary.listed
-}
-
 /// Whether all failures are about the files themselves, so that a retry would fail, too.
 fn are_failures_permanent(summary: &BatchSummary) -> bool {
     let lasting = |class| matches!(class, ErrorClass::Usage | ErrorClass::Verification);
@@ -259,8 +256,6 @@ fn are_failures_permanent(summary: &BatchSummary) -> bool {
 struct BatchPrinter {
     /// Stops the batch. A signal cancels it, too.
     stop: CancellationToken,
-    /// Cancelled by a signal.
-    stop_signal: CancellationToken,
     results: ResultBuffer,
     /// Why a result could not be written.
     undelivered: Option<ExitReason>,
@@ -268,11 +263,9 @@ struct BatchPrinter {
 }
 
 impl BatchPrinter {
-    fn new(args: &GetArgs, options: &BatchOptions, stop_signal: CancellationToken) -> Self {
+    fn new(args: &GetArgs, options: &BatchOptions, stop: CancellationToken) -> Self {
         Self {
-            // A signal stops the batch, but not only a signal does.
-            stop: stop_signal.child_token(),
-            stop_signal,
+            stop,
             results: ResultBuffer::new(args, &options.checksums),
             undelivered: None,
             summary: BatchSummary::default(),
@@ -286,15 +279,6 @@ impl BatchPrinter {
         if self.undelivered.replace(exit).is_none() && exit != ExitReason::ReaderGone {
             let (text, hint) = output::explain_write_error(error);
             renderer.print(&message::error_text(&text, Some(hint)));
-        }
-    }
-
-    fn exit_reason(&self) -> ExitReason {
-        let summary = &self.summary;
-        let has_signal = self.stop_signal.is_cancelled() && !have_all_ended(summary);
-        match self.undelivered {
-            Some(exit) if !has_signal => exit,
-            _ => ExitReason::from_batch(summary, has_signal),
         }
     }
 
@@ -324,7 +308,11 @@ impl BatchPrinter {
         let has_found_nothing = finds_objects && is_without_files(summary);
         renderer.batch_ended(elapsed, summary, &lines);
         let list_exit = report_list_failures(args, list_failures, summary);
-        match (self.exit_reason(), renderer.take_write_error()) {
+        // A result that could not be written has stopped the batch, if it was still running.
+        let exit = self
+            .undelivered
+            .unwrap_or_else(|| ExitReason::from_batch(summary));
+        match (exit, renderer.take_write_error()) {
             // An error of standard error cannot be reported there.
             (exit, Some(error)) if exit != ExitReason::Interrupted => {
                 output::write_error_exit(&error)

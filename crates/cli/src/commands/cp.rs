@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use haul_transfer::bucket::{BucketError, NamedObjects};
+use haul_transfer::bucket::NamedObjects;
 use haul_transfer::put::{CopyJobs, CopySettings, CopyTargetError, UploadJobSource};
 
 use super::objects::report;
@@ -63,14 +63,13 @@ async fn run_copies(
     let mut session = connect(settings, outputs).await?;
     let (run_loop, events) = RunLoop::start().map_err(|error| error.report(outputs))?;
     session.stop = run_loop.stop();
-    let (known_count, stop) = (copies.known_count(), session.stop.clone());
+    let known_count = copies.known_count();
     let source = UploadJobSource::from_iterator(CopyJobs::new(copies, session.clone()));
     if args.dry_run {
         let exit = dry_run(&args.messages, source, "copy", outputs).await?;
-        return Ok(if stop.is_cancelled() && exit != ExitReason::Interrupted {
-            report(&BucketError::Interrupted, outputs)
-        } else {
-            exit
+        return Ok(match session.check_stop() {
+            Err(error) if exit != ExitReason::Interrupted => report(&error, outputs),
+            _ => exit,
         });
     }
     let run = UploadRun {
@@ -84,7 +83,7 @@ async fn run_copies(
         events,
     };
     let (report, mut renderer) = Box::pin(run.run()).await;
-    if report.summary.counts.listed == 0 && !report.is_interrupted {
+    if report.summary.counts.listed == 0 && !report.summary.counts.is_interrupted() {
         let text = "there is nothing to copy";
         return Ok(outputs.report_failure(ExitReason::SomeFailed, text, None));
     }

@@ -109,7 +109,7 @@ async fn upload_files(
     report.partial_files = counts.partial_files.load(Relaxed);
     let has_found_nothing =
         report.summary.counts.listed == 0 && report.summary.counts.done_earlier == 0;
-    if has_found_nothing && args.recursive && !report.is_interrupted {
+    if has_found_nothing && args.recursive && !report.summary.counts.is_interrupted() {
         match counts.unmatched.load(Relaxed) {
             0 => renderer.print(&message::warning_text("the folder has no files")),
             count => return Ok(report_unmatched(args, count, outputs)),

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use haul_transfer::batch::BatchSummary;
-use haul_transfer::bucket::BucketError;
 use haul_transfer::sync::{
     DeletionRefusal, RunningSync, SyncCopies, SyncDeletions, SyncPlace, SyncSides,
 };
@@ -22,7 +21,7 @@ use crate::exit::{ExitReason, ExitTally};
 use crate::message::{self, JsonOutputs};
 use crate::output;
 use crate::progress::{ProgressOptions, ProgressScope, Renderer, new_renderer};
-use crate::report::{FileAction, failures_text, halt_reason, row_object, summary_line};
+use crate::report::{FileAction, failures_text, row_object, stop_text, summary_line};
 use crate::settings::{SettingError, download_limits, sync_places, sync_settings};
 
 /// Runs a sync.
@@ -188,9 +187,8 @@ impl SyncRun<'_> {
         let (summary, elapsed) = ended.await;
         let not_transferred = printer.not_transferred;
         printer.print_end(&summary, elapsed, &mut *renderer);
-        let is_interrupted = session.stop.is_cancelled();
         CopyOutcome {
-            exit: printer.exit(&summary, is_interrupted),
+            exit: printer.exit(&summary),
             files: summary.listed + not_transferred,
             failed: summary.failed + not_transferred,
         }
@@ -222,8 +220,11 @@ impl SyncRun<'_> {
             output::write_stdout_lines([line])
                 .map_err(|error| output::report_write_error(&error))?;
         }
-        if self.sides.session.stop.is_cancelled() && exit != ExitReason::Interrupted {
-            exit = report(&BucketError::Interrupted, self.outputs);
+        // A list that ended for it has said so already.
+        if exit != ExitReason::Interrupted
+            && let Err(error) = self.sides.session.check_stop()
+        {
+            exit = report(&error, self.outputs);
         }
         Ok(CopyOutcome {
             exit,
@@ -322,8 +323,10 @@ impl DownloadPrinter {
         if summary.listed > 0 && !self.quiet {
             lines.push(summary_line(summary, elapsed, renderer.line_width()));
         }
-        if let Some(halt) = &summary.halted {
-            let reason = message::sanitize(&halt_reason(summary, halt));
+        if let Some(stopped) = &summary.stopped
+            && !summary.is_interrupted()
+        {
+            let reason = message::sanitize(&stop_text(summary, stopped));
             let text = format!("stopped early: {reason}");
             lines.push(message::error_text(&text, None));
         }
@@ -331,14 +334,14 @@ impl DownloadPrinter {
         renderer.batch_ended(elapsed, summary, &lines);
     }
 
-    fn exit(mut self, summary: &BatchSummary, is_interrupted: bool) -> ExitReason {
+    fn exit(mut self, summary: &BatchSummary) -> ExitReason {
         let mut count = usize::try_from(self.not_transferred).unwrap_or(usize::MAX);
         if summary.listed > 0 {
             // Some of several failed.
             self.tally.add(ExitReason::Done);
             count += 1;
         }
-        match ExitReason::from_batch(summary, is_interrupted) {
+        match ExitReason::from_batch(summary) {
             ExitReason::Done => self.tally.exit(count),
             exit => exit,
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use haul_plan::{Checksum, Remedy};
-use haul_transfer::batch::{BatchHalt, BatchHaltKind, BatchSummary, FailureGroup};
+use haul_transfer::batch::{BatchSummary, EarlyStop, FailureGroup, StopReason};
 use haul_transfer::manifest::{JobRowState, ManifestRow};
 use serde_json::{Value, json};
 
@@ -113,9 +113,9 @@ pub(crate) fn summary_object(summary: &BatchSummary, elapsed: Duration) -> Value
     object["bytes_per_second"] = per_second(summary.bytes, elapsed).into();
     object["causes"] = summary.failure_groups.iter().map(cause).collect();
     object["halted"] = summary
-        .halted
+        .stopped
         .as_ref()
-        .map(|halted| sanitize(&halted.reason))
+        .map(|stopped| sanitize(&stopped.text))
         .into();
     object
 }
@@ -153,17 +153,17 @@ pub(crate) fn summary_line(
 }
 
 /// Why a batch ended early, and after a refusal how much was not tried.
-pub(crate) fn halt_reason(summary: &BatchSummary, halt: &BatchHalt) -> String {
-    match halt.kind {
-        BatchHaltKind::Refused => {
+pub(crate) fn stop_text(summary: &BatchSummary, stopped: &EarlyStop) -> String {
+    match stopped.reason {
+        StopReason::Refused => {
             let left = summary.listed.saturating_sub(ended_files(summary));
             format!(
                 "{}: {}",
-                halt.reason,
+                stopped.text,
                 not_tried_text(left, summary.list_complete)
             )
         }
-        _ => halt.reason.clone(),
+        _ => stopped.text.clone(),
     }
 }
 
@@ -386,7 +386,7 @@ mod tests {
             planned_bytes: None,
             ended_bytes: 0,
             failure_groups: causes,
-            halted: None,
+            stopped: None,
         }
     }
 
@@ -429,9 +429,9 @@ mod tests {
     fn the_summary_as_an_object() {
         let short = BatchSummary {
             failure_groups: summary().failure_groups[..2].to_vec(),
-            halted: Some(BatchHalt {
-                kind: BatchHaltKind::LocalIo,
-                reason: "no space left".into(),
+            stopped: Some(EarlyStop {
+                reason: StopReason::LocalIo,
+                text: "no space left".into(),
             }),
             ..summary()
         };

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use haul_plan::ErrorLimit;
 
-use super::options::{BatchHalt, BatchHaltKind, BatchSummary, FailureGroup};
+use super::options::{BatchSummary, EarlyStop, FailureGroup, StopReason};
 use crate::error::{ErrorClass, GetError};
 use crate::manifest::{JobRowState, ManifestRow};
 
@@ -40,7 +40,7 @@ struct OutcomeCounts {
     bytes: u64,
     /// The sizes that the lists give of the jobs that have ended.
     ended_bytes: u64,
-    halted: Option<BatchHalt>,
+    stopped: Option<EarlyStop>,
     groups: HashMap<(ErrorClass, String), FailureGroup>,
 }
 
@@ -106,7 +106,7 @@ impl BatchCounters {
                 _ => None,
             },
             ended_bytes: counts.ended_bytes,
-            halted: counts.halted.clone(),
+            stopped: counts.stopped.clone(),
             ..BatchSummary::default()
         }
     }
@@ -174,9 +174,9 @@ impl BatchCounters {
     }
 
     /// Records why the batch ends early. The first reason is kept.
-    pub(super) fn halt(&self, kind: BatchHaltKind, reason: String) {
+    pub(super) fn stop(&self, reason: StopReason, text: String) {
         let mut counts = self.lock();
-        counts.halted.get_or_insert(BatchHalt { kind, reason });
+        counts.stopped.get_or_insert(EarlyStop { reason, text });
     }
 
     fn lock(&self) -> MutexGuard<'_, OutcomeCounts> {

@@ -113,22 +113,53 @@ pub struct BatchSummary {
     pub ended_bytes: u64,
     /// Why jobs failed, the most frequent cause first.
     pub failure_groups: Vec<FailureGroup>,
-    /// Why the batch ended before its lists, if it ended by itself.
-    pub halted: Option<BatchHalt>,
+    /// Why the batch ended before all of its jobs, if it did.
+    pub stopped: Option<EarlyStop>,
 }
 
-/// Why a batch ended by itself before its lists.
+impl BatchSummary {
+    /// Whether the lists were read to their end and each job has ended.
+    #[must_use]
+    pub fn all_ended(&self) -> bool {
+        self.list_complete && self.done + self.skipped + self.failed == self.listed
+    }
+
+    /// Whether the batch ended early because its caller stopped it.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.stop_reason() == Some(StopReason::Interrupted)
+    }
+
+    /// Why the batch ended before all of its jobs, if it did.
+    #[must_use]
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.stopped.as_ref().map(|stopped| stopped.reason)
+    }
+
+    /// Notes that the caller has stopped the batch, unless it had already ended, or had another reason to.
+    pub(crate) fn note_interruption(&mut self) {
+        if self.stopped.is_none() && !self.all_ended() {
+            self.stopped = Some(EarlyStop {
+                reason: StopReason::Interrupted,
+                text: "interrupted".to_owned(),
+            });
+        }
+    }
+}
+
+/// Why a batch ended before all of its jobs. The first reason counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BatchHalt {
-    /// The kind of reason.
-    pub kind: BatchHaltKind,
+pub struct EarlyStop {
+    pub reason: StopReason,
     /// The reason in words.
-    pub reason: String,
+    pub text: String,
 }
 
-/// The kind of reason why a batch ended early.
+/// Why a batch ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BatchHaltKind {
+pub enum StopReason {
+    /// The caller stopped it: a signal, a time limit, a reader of the results that has left.
+    Interrupted,
     /// More jobs failed than the limit allows.
     TooManyFailures,
     /// A local error, such as a full disk.
@@ -178,4 +209,44 @@ pub struct SlowJob {
     pub elapsed: Duration,
     /// Bytes so far, if the job reports progress.
     pub bytes: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_after_the_last_job_or_for_another_reason_is_no_interruption() {
+        let complete = BatchSummary {
+            listed: 3,
+            list_complete: true,
+            done: 1,
+            skipped: 1,
+            failed: 1,
+            ..BatchSummary::default()
+        };
+        let unread = BatchSummary {
+            list_complete: false,
+            ..complete.clone()
+        };
+        let running = BatchSummary {
+            done: 0,
+            ..complete.clone()
+        };
+        let full_disk = BatchSummary {
+            stopped: Some(EarlyStop {
+                reason: StopReason::LocalIo,
+                text: "no space left".to_owned(),
+            }),
+            ..running.clone()
+        };
+        let reason = |mut summary: BatchSummary| {
+            summary.note_interruption();
+            summary.stop_reason()
+        };
+        assert_eq!(reason(complete), None);
+        assert_eq!(reason(unread), Some(StopReason::Interrupted));
+        assert_eq!(reason(running), Some(StopReason::Interrupted));
+        assert_eq!(reason(full_disk), Some(StopReason::LocalIo));
+    }
 }

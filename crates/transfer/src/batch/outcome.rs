@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::counters::BatchCounters;
 use super::job::BatchJob;
-use super::options::{BatchHaltKind, BatchOptions};
+use super::options::{BatchOptions, StopReason};
 use super::published_rows::PublishedRows;
 use crate::archive::ArchiveError;
 use crate::error::{GetError, LocalError, OriginError};
@@ -239,7 +239,7 @@ impl OutcomeRecorder {
             .error_limit
             .and_then(|limit| self.counters.error_limit_exceeded(limit, 0, 0))
         {
-            self.counters.halt(BatchHaltKind::TooManyFailures, reason);
+            self.counters.stop(StopReason::TooManyFailures, reason);
             self.stop.cancel();
         }
         match row.state {
@@ -279,7 +279,7 @@ impl OutcomeRecorder {
         if matches!(step, RefusalStep::End | RefusalStep::TellAndEnd) {
             let text = error.response_text().unwrap_or("refused");
             let reason = format!("{text}: every other file would be refused in the same way");
-            self.counters.halt(BatchHaltKind::Refused, reason);
+            self.counters.stop(StopReason::Refused, reason);
             self.stop.cancel();
         }
         matches!(step, RefusalStep::Hold | RefusalStep::End)
@@ -295,11 +295,11 @@ impl OutcomeRecorder {
 
     /// Ends the batch, because nothing more could be kept.
     pub(super) fn halt(&self, error: &(dyn Error + 'static)) {
-        let kind = match io_error_kind(error) {
-            Some(ErrorKind::BrokenPipe) => BatchHaltKind::ReaderGone,
-            _ => BatchHaltKind::LocalIo,
+        let reason = match io_error_kind(error) {
+            Some(ErrorKind::BrokenPipe) => StopReason::ReaderGone,
+            _ => StopReason::LocalIo,
         };
-        self.counters.halt(kind, error_chain(error));
+        self.counters.stop(reason, error_chain(error));
         self.stop.cancel();
     }
 

@@ -23,7 +23,7 @@ use super::counters::BatchCounters;
 use super::existing_file::{check_existing, unexpected_content};
 use super::job::{BatchJob, BatchJobStrategy, manifest_line, manifest_path};
 use super::job_queue::{JobQueue, WindowFull};
-use super::options::{BatchHaltKind, BatchOptions};
+use super::options::{BatchOptions, StopReason};
 use super::outcome::{JobOutcome, error_chain};
 use super::output::BatchOutput;
 use super::published_rows::PublishedRows;
@@ -154,7 +154,7 @@ impl JobReader {
             let job = match item {
                 Ok(entry) => self.job_for(entry),
                 Err(bad) if bad.problem.is_wrong_file() => {
-                    return self.halt(BatchHaltKind::UnusableList, bad_line_text(&bad));
+                    return self.halt(StopReason::UnusableList, bad_line_text(&bad));
                 }
                 Err(bad) => Err(SkippedEntry::from(bad_line_outcome(&bad))),
             };
@@ -225,11 +225,11 @@ impl JobReader {
 
     /// Ends the batch for a local error, because jobs would be lost.
     fn halt_for(&self, error: &GetError) {
-        self.halt(BatchHaltKind::LocalIo, error_chain(error));
+        self.halt(StopReason::LocalIo, error_chain(error));
     }
 
-    fn halt(&self, kind: BatchHaltKind, reason: String) {
-        self.counters.halt(kind, reason);
+    fn halt(&self, reason: StopReason, text: String) {
+        self.counters.stop(reason, text);
         self.stop.cancel();
     }
 

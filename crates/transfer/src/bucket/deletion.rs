@@ -250,10 +250,9 @@ impl ObjectDeletion {
     }
 
     async fn check_stop(&mut self) -> Result<(), DeletionError> {
-        if self.session.stop.is_cancelled() {
-            Err(self.abandon(BucketError::Interrupted).await)
-        } else {
-            Ok(())
+        match self.session.check_stop() {
+            Err(reason) => Err(self.abandon(reason).await),
+            Ok(()) => Ok(()),
         }
     }
 

@@ -33,6 +33,18 @@ impl StoreSession {
         retrying(&self.retry, &self.stop, request).await
     }
 
+    /// For work that has ended, and would have ended in the same way if the session had been stopped.
+    ///
+    /// # Errors
+    /// [`BucketError::Interrupted`] if the session is stopped.
+    pub fn check_stop(&self) -> Result<(), BucketError> {
+        if self.stop.is_cancelled() {
+            Err(BucketError::Interrupted)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Starts the list of a selection. To be called on a runtime.
     #[must_use]
     pub fn list(&self, selection: ObjectSelection) -> SelectedObjects {

@@ -15,7 +15,7 @@ use super::error::PutError;
 use super::job_source::{FoundTotals, FoundUpload, UploadJobSource};
 use super::options::PutOptions;
 use super::upload_row::upload_row;
-use crate::batch::{BatchHalt, BatchHaltKind, BatchSnapshot, BatchSummary, error_chain};
+use crate::batch::{BatchSnapshot, BatchSummary, EarlyStop, StopReason, error_chain};
 use crate::bucket::StoreSession;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::job_end::UploadEnd;
@@ -67,6 +67,7 @@ impl UploadBatch {
             manifest,
             events,
         } = self;
+        let stop = session.stop.clone();
         let mut running = RunningUploads {
             is_batch: options.is_batch,
             engine: UploadEngine::new(session.client, options, events.clone()),
@@ -74,7 +75,7 @@ impl UploadBatch {
             jobs: Some(source.jobs),
             totals: source.totals,
             // A manifest that cannot be written stops the run as well.
-            stop: session.stop.child_token(),
+            stop: stop.child_token(),
             tasks: JoinSet::new(),
             manifest,
             unsynced_ticks: 0,
@@ -85,6 +86,9 @@ impl UploadBatch {
         running.run().await;
         running.record(Manifest::sync);
         running.count_not_tried();
+        if stop.is_cancelled() {
+            running.summary.counts.note_interruption();
+        }
         running.summary
     }
 }
@@ -205,9 +209,9 @@ impl RunningUploads {
         if let Some(Err(error)) = self.manifest.as_mut().map(write) {
             self.manifest = None;
             self.stop.cancel();
-            self.summary.counts.halted = Some(BatchHalt {
-                kind: BatchHaltKind::LocalIo,
-                reason: error_chain(&error),
+            self.summary.counts.stopped = Some(EarlyStop {
+                reason: StopReason::LocalIo,
+                text: error_chain(&error),
             });
         }
     }

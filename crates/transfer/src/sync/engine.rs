@@ -12,8 +12,7 @@ use super::local_file_entries::delete_file;
 use super::merge::{RunningMerge, start_merge};
 use super::place::{SyncPlace, SyncSettings, SyncSides};
 use crate::bucket::{
-    BucketError, DeletedFiles, DeletionError, DeletionFailure, DeletionOptions, DeletionSummary,
-    ObjectDeletion,
+    DeletedFiles, DeletionError, DeletionFailure, DeletionOptions, DeletionSummary, ObjectDeletion,
 };
 use crate::event::{TransferEvent, TransferEventSender};
 
@@ -126,9 +125,7 @@ impl SyncDeletions {
             SyncPlace::Folder(root) => {
                 let mut summary = DeletionSummary::default();
                 for key in keys {
-                    if session.stop.is_cancelled() {
-                        return Err(BucketError::Interrupted.into());
-                    }
+                    session.check_stop()?;
                     let key = key.map_err(DeletionError::List)?;
                     let deleted = if options.dry_run {
                         Ok(())

@@ -113,8 +113,8 @@ pub(super) async fn download_all(
     for group in summary.failure_groups {
         measurement.add_errors(group.cause, group.count);
     }
-    if let Some(halt) = summary.halted {
-        measurement.add_errors(halt.reason, 1);
+    if let Some(stopped) = summary.stopped {
+        measurement.add_errors(stopped.text, 1);
     }
     measurement
 }

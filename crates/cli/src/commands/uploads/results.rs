@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_transfer::batch::BatchHalt;
+use haul_transfer::batch::StopReason;
 use haul_transfer::bucket::StoreSession;
 use haul_transfer::manifest::Manifest;
 use haul_transfer::put::{
@@ -50,8 +50,6 @@ pub(crate) struct UploadReport {
     elapsed: Duration,
     /// Whether files had no line each.
     is_batch: bool,
-    /// Whether a signal ended it.
-    pub(crate) is_interrupted: bool,
 }
 
 impl UploadRun<'_> {
@@ -66,7 +64,6 @@ impl UploadRun<'_> {
             verbose: false,
             scope: known.map_or(ProgressScope::Batch, ProgressScope::Downloads),
         });
-        let stop = self.run_loop.stop();
         let batch = UploadBatch {
             session: self.session,
             options: PutOptions {
@@ -90,7 +87,6 @@ impl UploadRun<'_> {
             partial_files: 0,
             elapsed,
             is_batch,
-            is_interrupted: stop.is_cancelled(),
         };
         (report, renderer)
     }
@@ -111,9 +107,11 @@ impl UploadReport {
             stored_bytes: bytes,
             ..
         } = &self.summary;
-        if let Some(BatchHalt { reason, .. }) = &counts.halted {
-            let reason = message::sanitize(reason);
-            renderer.print(&message::error_text(&reason, None));
+        if let Some(stopped) = &counts.stopped
+            && !counts.is_interrupted()
+        {
+            let text = message::sanitize(&stopped.text);
+            renderer.print(&message::error_text(&text, None));
         }
         let count = usize::try_from(counts.listed).unwrap_or(usize::MAX);
         let done_earlier = match counts.done_earlier {
@@ -138,7 +136,6 @@ impl UploadReport {
             ));
         }
         if let Some(files) = self.summary.not_tried {
-            self.tally.not_tried(files.max(1));
             let text = not_tried_text(files, counts.list_complete);
             let text = format!("every other file would be refused in the same way: {text}");
             renderer.print(&message::error_text(&text, None));
@@ -147,12 +144,12 @@ impl UploadReport {
             let text = format!("{refused} more files were refused in the same way");
             renderer.print(&message::error_text(&text, None));
         }
-        if self.is_interrupted {
+        if counts.is_interrupted() {
             let hint = self.summary.is_resumable.then_some(resume_hint);
             renderer.print(&message::error_text("interrupted", hint));
             return ExitReason::Interrupted;
         }
-        if counts.halted.is_some() {
+        if counts.stop_reason() == Some(StopReason::LocalIo) {
             return ExitReason::LocalIo;
         }
         if let Some(error) = renderer.take_write_error() {

@@ -134,7 +134,7 @@ async fn c6_a_finished_archive_is_extended() {
         assert_eq!(case.download(urls()).await.counts(), (1, 0, 0));
         let run = case.download(urls()).await;
         assert_eq!((run.counts(), run.summary.done_earlier), ((0, 0, 0), 6));
-        assert!(run.summary.halted.is_none());
+        assert!(run.summary.stopped.is_none());
         let found = archive_entries(&case, names);
         assert_eq!(found.len(), 6);
         assert!(

@@ -177,7 +177,7 @@ async fn assert_same_outcome_twice(files: usize, limit: Duration) {
         // On a busy disk, each sync takes longer than the downloads of a group of the size that other tests use.
         case.options.commit_group = CommitGroupOptions::default();
         let (run, requests) = case.download_files(&files_of_origin, files).await;
-        assert_eq!(run.summary.halted, None);
+        assert_eq!(run.summary.stopped, None);
         assert_eq!(run.rows.len(), files, "a row each");
         assert_eq!(
             run.failed(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 
-use haul_transfer::batch::BatchHaltKind;
+use haul_transfer::batch::StopReason;
 
 use super::{BatchCase, entries, origin_with_files, small_content};
 
@@ -26,6 +26,7 @@ async fn c6_a_stop_leaves_complete_files_and_nothing_else() {
     let run = case
         .download(names.map(|name| origin.url(&format!("/{name}"))))
         .await;
+    assert!(run.summary.is_interrupted());
     let done = run.summary.done;
     // The 200 before it and those that are requested beside it, up to 128 at once, may be done.
     assert!((100..=328).contains(&done), "{done} done");
@@ -92,6 +93,7 @@ async fn c6_a_large_file_is_continued_after_a_stop() {
     let origin = Origin::builder().resource("/large", resource).start().await;
     let run = case.download([origin.url("/large")]).await;
     assert_eq!(run.counts(), (0, 0, 0));
+    assert!(run.summary.is_interrupted());
     assert_eq!(case.listing(), ["large.haul-journal", "large.haul-part"]);
     let again = BatchCase {
         stop: Default::default(),
@@ -125,9 +127,9 @@ async fn b4_a_full_disk_ends_the_batch_with_a_reason() {
     let run = case
         .download((0..files).map(|n| origin.url(&format!("/{n}"))))
         .await;
-    let halted = run.summary.halted.as_ref().expect("it ended early");
-    assert_eq!(halted.kind, BatchHaltKind::LocalIo);
-    assert!(halted.reason.contains("No space left"), "{halted:?}");
+    let stopped = run.summary.stopped.as_ref().expect("it ended early");
+    assert_eq!(stopped.reason, StopReason::LocalIo);
+    assert!(stopped.text.contains("No space left"), "{stopped:?}");
     assert!(run.summary.done < 21);
     for row in run.rows.iter().filter(|row| row.error.is_none()) {
         let name = row.url.rsplit('/').next().unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
-use haul_transfer::batch::{BatchHaltKind, FetchedBody};
+use haul_transfer::batch::{FetchedBody, StopReason};
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::ListEntry;
 use haul_transfer::manifest::{JobRowState, ManifestRow};
@@ -192,8 +192,8 @@ async fn b4_a_full_staging_disk_ends_the_batch_with_a_reason() {
     case.get.storage_wrapping = disk.wrapping();
     // Line 2 is a medium file, whose unnamed file this disk does not count.
     let run = download_lines(&case, &origin, 300).await;
-    let halted = run.summary.halted.as_ref().expect("it ended early");
-    assert_eq!(halted.kind, BatchHaltKind::LocalIo);
+    let stopped = run.summary.stopped.as_ref().expect("it ended early");
+    assert_eq!(stopped.reason, StopReason::LocalIo);
     for row in run.rows.iter().filter(|row| row.error.is_none()) {
         let line = row.line.unwrap();
         bodies.assert_body(line, &resource_of_line(line).1.unwrap());

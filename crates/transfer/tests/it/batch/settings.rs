@@ -3,7 +3,7 @@
 use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
 use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
 use haul_transfer::ErrorClass;
-use haul_transfer::batch::BatchHaltKind;
+use haul_transfer::batch::StopReason;
 use haul_transfer::list::ListEntry;
 use haul_transfer::manifest::{JobRowState, ManifestRow, RowTimings};
 
@@ -180,8 +180,8 @@ async fn a_batch_ends_at_its_error_limit() {
         .download((0..5000).map(|n| origin.url(&format!("/missing{n}"))))
         .await;
     assert_eq!(
-        run.summary.halted.as_ref().unwrap().kind,
-        BatchHaltKind::TooManyFailures
+        run.summary.stop_reason().unwrap(),
+        StopReason::TooManyFailures
     );
     assert!((11..400).contains(&run.summary.failed), "{:?}", run.summary);
     assert!(run.rows.iter().all(|row| row.state == JobRowState::Failed));
