@@ -162,6 +162,13 @@ def url(name: str, value: str) -> str:
     return value
 
 
+def text(name: str, value: str | None) -> str | None:
+    """A text, if there is one."""
+    if value is not None and not isinstance(value, str):
+        raise _wrong(name, "a text", value)
+    return value
+
+
 def texts(name: str, value: str | Iterable[str] | None) -> list[str]:
     """One text or several."""
     if value is None:

@@ -7,13 +7,13 @@ import io
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from . import _arguments, _haul, _runtime
 from ._arguments import Auth, Headers, MinRate, Path, Size
 from ._batch import Batch, input_rows
 from ._errors import UsageError
-from ._object_calls import ObjectCalls
+from ._object_calls import ObjectCalls, PutArguments, checked, upload_requests
 from ._waiting import INTERVAL, Progress, wait, wait_async
 
 if TYPE_CHECKING:
@@ -183,59 +183,32 @@ class Client(ObjectCalls):
         )
         return file
 
-    def _put(
-        self, path: Path, url: str, headers: Headers, content_type: str | None, auth: Auth, connections: int | None, part_size: Size
-    ) -> _haul.CallHandle:
+    def _put(self, path: Path, url: str, arguments: PutArguments) -> _haul.CallHandle:
         if path is None:
             raise UsageError("path: it is missing")
-        pairs = _arguments.headers(headers)
-        pairs += _arguments.headers({"Content-Type": content_type})
+        arguments = checked(PutArguments, arguments)
         return self._engine.put(
             {
                 "path": _arguments.path("path", path, "the path comes first, and then the URL"),
                 "url": _arguments.url("url", url),
-                "headers": pairs,
-                "auth": _arguments.auth(auth),
-                "connections": _arguments.count("connections", connections, 1, _arguments.MAX_CONNECTIONS),
-                "part_size": _arguments.size("part_size", part_size),
+                "auth": _arguments.auth(arguments.get("auth")),
+                "upload": upload_requests(arguments),
             }
         )
 
-    def put(
-        self,
-        path: Path,
-        url: str,
-        *,
-        headers: Headers = None,
-        content_type: str | None = None,
-        auth: Auth = None,
-        connections: int | None = None,
-        part_size: Size = None,
-        progress: Progress = None,
-    ) -> _haul.Upload:
+    def put(self, path: Path, url: str, *, progress: Progress = None, **arguments: Unpack[PutArguments]) -> _haul.Upload:
         """Uploads a file to s3:// or by PUT to http(s)://, in parts where the server takes them. The same call continues an interrupted upload.
 
         A URL that ends in a slash takes the file's name: the result has the whole URL.
         """
-        operation = self._put(path, url, headers, content_type, auth, connections, part_size)
-        upload: _haul.Upload = wait(operation, progress)
+        upload: _haul.Upload = wait(self._put(path, url, arguments), progress)
         return upload
 
     async def aput(
-        self,
-        path: Path,
-        url: str,
-        *,
-        headers: Headers = None,
-        content_type: str | None = None,
-        auth: Auth = None,
-        connections: int | None = None,
-        part_size: Size = None,
-        progress: Progress = None,
+        self, path: Path, url: str, *, progress: Progress = None, **arguments: Unpack[PutArguments]
     ) -> _haul.Upload:
         """`put` for asyncio."""
-        operation = self._put(path, url, headers, content_type, auth, connections, part_size)
-        upload: _haul.Upload = await wait_async(operation, progress)
+        upload: _haul.Upload = await wait_async(self._put(path, url, arguments), progress)
         return upload
 
     def bytes(
@@ -485,38 +458,14 @@ async def aget(
 
 
 def put(
-    path: Path,
-    url: str,
-    *,
-    headers: Headers = None,
-    content_type: str | None = None,
-    auth: Auth = None,
-    connections: int | None = None,
-    part_size: Size = None,
-    limit: Size = None,
-    progress: Progress = None,
+    path: Path, url: str, *, limit: Size = None, progress: Progress = None, **arguments: Unpack[PutArguments]
 ) -> _haul.Upload:
     """Uploads a file: see `Client.put`."""
-    return _client(limit).put(
-        path, url, headers=headers, content_type=content_type, auth=auth, connections=connections, part_size=part_size,
-        progress=progress,
-    )
+    return _client(limit).put(path, url, progress=progress, **arguments)
 
 
 async def aput(
-    path: Path,
-    url: str,
-    *,
-    headers: Headers = None,
-    content_type: str | None = None,
-    auth: Auth = None,
-    connections: int | None = None,
-    part_size: Size = None,
-    limit: Size = None,
-    progress: Progress = None,
+    path: Path, url: str, *, limit: Size = None, progress: Progress = None, **arguments: Unpack[PutArguments]
 ) -> _haul.Upload:
     """`put` for asyncio."""
-    return await _client(limit).aput(
-        path, url, headers=headers, content_type=content_type, auth=auth, connections=connections, part_size=part_size,
-        progress=progress,
-    )
+    return await _client(limit).aput(path, url, progress=progress, **arguments)

@@ -48,6 +48,17 @@ class RequestArguments(TypedDict, total=False):
     """Exactly so many requests at a time."""
     part_size: Size
     """Bytes of each part."""
+    checksum_algorithm: str | None
+    """What S3 checks the bytes by, such as "sha256", in place of CRC-64/NVME."""
+    resume: bool
+    """False sends a file from its beginning, whatever an interrupted call has sent."""
+
+
+class PutArguments(RequestArguments, total=False):
+    content_type: str | None
+    """The media type, of `put_many` that of all files. By default `put_many` takes that of each name."""
+    auth: Auth
+    """(user, password) or a token, for http(s)://."""
 
 
 class DeleteArguments(ObjectArguments, RunArguments, total=False):
@@ -59,11 +70,7 @@ class CopyArguments(ObjectArguments, RunArguments, RequestArguments, total=False
     pass
 
 
-class PutManyArguments(FilterArguments, RunArguments, RequestArguments, total=False):
-    content_type: str | None
-    """That of all files. By default each has that of its name."""
-    auth: Auth
-    """(user, password) or a token, for http(s)://."""
+class PutManyArguments(FilterArguments, RunArguments, PutArguments, total=False):
     follow_links: bool
     """Follow symbolic links to folders."""
     if_none_match: bool
@@ -109,7 +116,7 @@ class ObjectCalls:
 
     def iter_delete(self, urls: Texts, **arguments: Unpack[DeleteArguments]) -> Transfer:
         """`delete`, with results as they come."""
-        arguments = _checked(DeleteArguments, arguments)
+        arguments = checked(DeleteArguments, arguments)
         return Transfer(
             self._engine.delete(
                 {
@@ -135,7 +142,7 @@ class ObjectCalls:
 
     def iter_put_many(self, paths: Paths, url: str, **arguments: Unpack[PutManyArguments]) -> Transfer:
         """`put_many`, with results as they come."""
-        arguments = _checked(PutManyArguments, arguments)
+        arguments = checked(PutManyArguments, arguments)
         return Transfer(
             self._engine.put_many(
                 {
@@ -148,7 +155,7 @@ class ObjectCalls:
                     "if_none_match": _flag(arguments, "if_none_match"),
                     "preserve": _flag(arguments, "preserve", True),
                     "dry_run": _flag(arguments, "dry_run"),
-                    "upload": _requests(arguments, arguments.get("content_type")),
+                    "upload": upload_requests(arguments),
                 }
             )
         )
@@ -172,14 +179,14 @@ class ObjectCalls:
 
     def iter_copy(self, source: Texts, target: str, **arguments: Unpack[CopyArguments]) -> Transfer:
         """`copy`, with results as they come."""
-        arguments = _checked(CopyArguments, arguments)
+        arguments = checked(CopyArguments, arguments)
         return Transfer(
             self._engine.copy(
                 {
                     "objects": _objects("source", source, arguments),
                     "target": _arguments.url("target", target),
                     "dry_run": _flag(arguments, "dry_run"),
-                    "upload": _requests(arguments),
+                    "upload": upload_requests(arguments),
                 }
             )
         )
@@ -198,7 +205,7 @@ class ObjectCalls:
 
     def iter_sync(self, source: Path, target: Path, **arguments: Unpack[SyncArguments]) -> Transfer:
         """`sync`, with results as they come."""
-        arguments = _checked(SyncArguments, arguments)
+        arguments = checked(SyncArguments, arguments)
         flags = ("delete", "checksum", "existing", "ignore_existing", "update", "follow_links", "dry_run")
         given: dict[str, Any] = {name: _flag(arguments, name) for name in flags}
         if given["existing"] and given["ignore_existing"]:
@@ -214,7 +221,7 @@ class ObjectCalls:
                     "target": _place("target", target),
                     "max_delete": max_delete,
                     "filter": _filter(arguments),
-                    "upload": _requests(arguments),
+                    "upload": upload_requests(arguments),
                 }
             )
         )
@@ -240,7 +247,7 @@ class ObjectCalls:
 _Arguments = TypeVar("_Arguments")
 
 
-def _checked(kind: type[_Arguments], arguments: _Arguments) -> _Arguments:
+def checked(kind: type[_Arguments], arguments: _Arguments) -> _Arguments:
     """Arguments that are among those of the call, as Python would check them."""
     known = kind.__optional_keys__  # type: ignore[attr-defined]
     for name in arguments:  # type: ignore[attr-defined]
@@ -266,11 +273,15 @@ def _objects(name: str, urls: Texts, arguments: Any) -> dict[str, Any]:
     }
 
 
-def _requests(arguments: Any, content_type: str | None = None) -> dict[str, Any]:
+def upload_requests(arguments: Any) -> dict[str, Any]:
+    """What requests of uploads and copies are like, as the engine takes it."""
+    media_type = {"Content-Type": arguments.get("content_type")}
     return {
-        "headers": _arguments.headers(arguments.get("headers")) + _arguments.headers({"Content-Type": content_type}),
+        "headers": _arguments.headers(arguments.get("headers")) + _arguments.headers(media_type),
         "connections": _arguments.count("connections", arguments.get("connections"), 1, _arguments.MAX_CONNECTIONS),
         "part_size": _arguments.size("part_size", arguments.get("part_size")),
+        "checksum_algorithm": _arguments.text("checksum_algorithm", arguments.get("checksum_algorithm")),
+        "resume": _flag(arguments, "resume", True),
     }
 
 

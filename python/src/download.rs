@@ -24,6 +24,7 @@ use crate::operation::{CallHandle, NewArguments, ResultMaker, new_arguments};
 use crate::settings::{
     AuthArgument, argument, no_auth_for_stores, parse_all, parse_headers, parse_url,
 };
+use crate::uploads::UploadArguments;
 
 /// The arguments of a download.
 #[derive(FromPyObject)]
@@ -73,10 +74,8 @@ struct GetArguments {
 struct PutArguments {
     path: PathBuf,
     url: String,
-    headers: Vec<(String, String)>,
     auth: Option<AuthArgument>,
-    connections: Option<u16>,
-    part_size: Option<u64>,
+    upload: UploadArguments,
 }
 
 /// A file that was downloaded. Its constructor is for pickle.
@@ -193,7 +192,7 @@ impl Engine {
         let state = Arc::clone(&self.state);
         let runtime = self.state.runtime()?;
         let running = state.begin_job();
-        let mut headers = parse_headers(&arguments.headers)?;
+        let mut headers = arguments.upload.headers()?;
         let target = upload_target(&arguments, &mut headers)?;
         let job = UploadJob {
             id: running.id,
@@ -203,11 +202,8 @@ impl Engine {
             conditions: HeaderMap::new(),
         };
         let options = PutOptions {
-            connections: state.settings.connections(arguments.connections),
-            part_bytes: arguments.part_size,
-            state_directory: haul_transfer::default_state_directory("uploads"),
-            retry: state.retry.clone(),
-            ..PutOptions::default()
+            is_batch: false,
+            ..arguments.upload.put_options(&state)?
         };
         let stop = state.stop_token();
         let progress = Arc::clone(&running.progress);

@@ -57,7 +57,7 @@ impl Engine {
         let (source, destination) = arguments.places()?;
         let settings = arguments.settings(&destination)?;
         let get_options = self.state.get_options(arguments.upload.connections, true);
-        let put_options = arguments.upload.put_options(&self.state);
+        let put_options = arguments.upload.put_options(&self.state)?;
         let kind = match (&source, &destination) {
             (SyncPlace::Folder(_), _) => FileRowKind::Upload,
             (SyncPlace::Bucket(_), SyncPlace::Folder(_)) => FileRowKind::Download,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
+use haul_plan::DigestAlgorithm;
 use haul_transfer::ErrorClass;
 use haul_transfer::batch::StopReason;
 use haul_transfer::bucket::StoreSession;
@@ -20,7 +21,7 @@ use crate::errors::HaulError;
 use crate::file_rows::{FileRowKind, FileTask, TransferHandle};
 use crate::log::{WARNING, log};
 use crate::object_names::{FilterArguments, ObjectArguments, object_address};
-use crate::settings::{AuthArgument, parse_headers};
+use crate::settings::{AuthArgument, argument, parse_headers};
 
 /// What the requests of an upload or a copy are like.
 #[derive(FromPyObject)]
@@ -29,6 +30,8 @@ pub(crate) struct UploadArguments {
     headers: Vec<(String, String)>,
     pub(crate) connections: Option<u16>,
     part_size: Option<u64>,
+    checksum_algorithm: Option<String>,
+    resume: bool,
 }
 
 /// The arguments of uploads.
@@ -67,14 +70,32 @@ impl UploadArguments {
     }
 
     /// The options of the engine.
-    pub(crate) fn put_options(&self, engine: &PythonEngine) -> PutOptions {
-        PutOptions {
+    ///
+    /// # Errors
+    /// An algorithm that S3 does not have.
+    pub(crate) fn put_options(&self, engine: &PythonEngine) -> Result<PutOptions, HaulError> {
+        Ok(PutOptions {
             connections: engine.settings.connections(self.connections),
             part_bytes: self.part_size,
             state_directory: haul_transfer::default_state_directory("uploads"),
             retry: engine.retry.clone(),
+            checksum: self.checksum()?,
+            resume: self.resume,
             is_batch: true,
             ..PutOptions::default()
+        })
+    }
+
+    fn checksum(&self) -> Result<Option<DigestAlgorithm>, HaulError> {
+        let Some(name) = &self.checksum_algorithm else {
+            return Ok(None);
+        };
+        let algorithm: DigestAlgorithm = argument("checksum_algorithm", name.parse())?;
+        match algorithm.s3() {
+            Some(_) => Ok(Some(algorithm)),
+            None => Err(HaulError::usage(format!(
+                "checksum_algorithm: S3 does not have {algorithm}"
+            ))),
         }
     }
 }
@@ -130,7 +151,7 @@ impl Engine {
         let settings = arguments.settings()?;
         // A manifest of earlier runs is read for as long as it is large.
         let opened = py.detach(|| arguments.open_manifest())?;
-        let options = arguments.upload.put_options(&self.state);
+        let options = arguments.upload.put_options(&self.state)?;
         let (kind, is_dry_run) = (FileRowKind::Upload, arguments.dry_run);
         let run = move |task: FileTask| async move {
             let is_store = matches!(settings.target, UploadTarget::Object(_));
@@ -158,7 +179,7 @@ impl Engine {
                     CopyTargetError::Inside { .. } => "choose a target outside of it",
                 })
             })?;
-        let options = arguments.upload.put_options(&self.state);
+        let options = arguments.upload.put_options(&self.state)?;
         let (kind, is_dry_run) = (FileRowKind::Copy, arguments.dry_run);
         let run = move |task: FileTask| async move {
             let session = task.context.session(true).await?;

@@ -146,10 +146,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         with origin.lock:
             origin.puts += 1
+            origin.headers.append(self.headers)
             origin.answers[self.path.lstrip("/")] = Answer(body=body)
         if origin.put_gate is not None:
             origin.put_gate.wait(30)
-        self._send(201, b"", {})
+        self._send(201, b"", {"ETag": '"1"'})
 
     def do_OPTIONS(self) -> None:
         self._send(204, b"", {})

@@ -16,7 +16,7 @@ import pytest
 
 import haul
 
-from conftest import Answer, Origin, Store, fill, keys, wait_for
+from conftest import Answer, Origin, Store, content, fill, keys, wait_for
 
 
 @pytest.fixture
@@ -126,6 +126,40 @@ def test_arguments_are_checked(client: haul.Client, folder: pathlib.Path) -> Non
         client.sync(folder, "s3://bucket/", max_delete=3)
     with pytest.raises(haul.UsageError, match="headers"):
         client.sync("s3://bucket/", folder, headers={"x-amz-acl": "private"})
+    with pytest.raises(haul.UsageError, match="S3 does not have blake3"):
+        client.put_many(folder, "s3://bucket/", checksum_algorithm="blake3")
+    with pytest.raises(haul.UsageError, match="checksum_algorithm"):
+        client.put(folder / "a.txt", "s3://bucket/", checksum_algorithm=7)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="part_size"):
+        client.put(folder / "a.txt", "s3://bucket/", partsize="5M")  # type: ignore[call-arg]
+
+
+def test_s3_checks_the_bytes_by_another_digest(origin: Origin, folder: pathlib.Path) -> None:
+    store = {"endpoint_url": f"http://127.0.0.1:{origin.port}", "no_sign_request": True}
+    client = haul.Client(s3=store)
+    client.put(folder / "a.txt", "s3://bucket/one", checksum_algorithm="sha256")
+    assert client.put_many(folder / "a.txt", "s3://bucket/two", checksum_algorithm="SHA-1").done == 1
+    fields = [{name.lower() for name in sent if "checksum" in name.lower()} for sent in origin.headers]
+    assert fields == [{"x-amz-checksum-sha256"}, {"x-amz-checksum-sha1"}]
+
+
+def test_an_upload_that_is_not_resumed_begins_again(
+    store_client: haul.Client, store: Store, tmp_path: pathlib.Path
+) -> None:
+    source = tmp_path / "big"
+    source.write_bytes(content("big", 20_000_000))
+    for resume in (True, False):
+        slow = haul.Client(s3=store.settings(), limit="4M")
+        with pytest.raises(RuntimeError):
+            slow.put(source, "s3://bucket/big", part_size="5M", progress=_stop_after_two_parts)
+        upload = store_client.put(source, "s3://bucket/big", part_size="5M", resume=resume)
+        assert (upload.resumed > 0) is resume
+        assert upload.bytes == 20_000_000
+
+
+def _stop_after_two_parts(done: int, length: int | None) -> None:
+    if done > 12_000_000:
+        raise RuntimeError("enough")
 
 
 def test_objects_are_copied_inside_a_store(store_client: haul.Client, store: Store) -> None:
