@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haul_plan::Checksum;
-use haul_s3::S3Address;
 use haul_transfer::put::{
     PutOptions, UploadEngine, UploadInput, UploadJob, UploadOutcome, UploadTarget,
 };
@@ -21,10 +20,8 @@ use pyo3::prelude::*;
 use crate::engine::Engine;
 use crate::errors::HaulError;
 use crate::operation::{CallHandle, NewArguments, ResultMaker, new_arguments};
-use crate::settings::{
-    AuthArgument, argument, no_auth_for_stores, parse_all, parse_headers, parse_url,
-};
-use crate::uploads::UploadArguments;
+use crate::settings::{AuthArgument, argument, parse_all, parse_headers, parse_url};
+use crate::upload_arguments::{UploadArguments, upload_address};
 
 /// The arguments of a download.
 #[derive(FromPyObject)]
@@ -256,31 +253,6 @@ fn upload_target(
     let name = arguments.path.file_name();
     let name = name.ok_or_else(|| HaulError::usage("path: it has no name for the upload"))?;
     argument("path", target.below(Path::new(name)))
-}
-
-/// Where an upload goes: an object, or a URL with its login.
-///
-/// # Errors
-/// The text is no such address, or a store is to have a login.
-pub(crate) fn upload_address(
-    url: &str,
-    auth: Option<&AuthArgument>,
-    headers: &mut HeaderMap,
-) -> Result<UploadTarget, HaulError> {
-    if url.starts_with("s3://") {
-        return match auth {
-            Some(_) => Err(no_auth_for_stores()),
-            None => Ok(UploadTarget::Object(argument(
-                "url",
-                url.parse::<S3Address>(),
-            )?)),
-        };
-    }
-    let mut url = parse_url(url)?;
-    if let Some(auth) = auth {
-        auth.apply(&mut url, headers)?;
-    }
-    Ok(UploadTarget::Url(url))
 }
 
 fn file_maker(outcome: DownloadOutcome) -> ResultMaker {

@@ -27,6 +27,7 @@ mod rows;
 mod running;
 mod settings;
 mod sync;
+mod upload_arguments;
 mod uploads;
 
 // All memory of the module comes from it.

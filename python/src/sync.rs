@@ -16,7 +16,8 @@ use crate::errors::HaulError;
 use crate::file_rows::{FileRowKind, FileTask, TransferHandle};
 use crate::log::{WARNING, log};
 use crate::object_names::{FilterArguments, object_address};
-use crate::uploads::{UploadArguments, check_uploads};
+use crate::upload_arguments::UploadArguments;
+use crate::uploads::check_uploads;
 
 /// The arguments of a sync.
 #[derive(FromPyObject)]

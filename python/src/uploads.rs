@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use haul_plan::DigestAlgorithm;
 use haul_transfer::ErrorClass;
 use haul_transfer::batch::StopReason;
 use haul_transfer::bucket::StoreSession;
@@ -15,24 +14,13 @@ use haul_transfer::put::{
 use http::header::{HeaderMap, HeaderValue, IF_NONE_MATCH};
 use pyo3::prelude::*;
 
-use crate::download::upload_address;
-use crate::engine::{Engine, PythonEngine};
+use crate::engine::Engine;
 use crate::errors::HaulError;
 use crate::file_rows::{FileRowKind, FileTask, TransferHandle};
 use crate::log::{WARNING, log};
 use crate::object_names::{FilterArguments, ObjectArguments, object_address};
-use crate::settings::{AuthArgument, argument, parse_headers};
-
-/// What the requests of an upload or a copy are like.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct UploadArguments {
-    headers: Vec<(String, String)>,
-    pub(crate) connections: Option<u16>,
-    part_size: Option<u64>,
-    checksum_algorithm: Option<String>,
-    resume: bool,
-}
+use crate::settings::AuthArgument;
+use crate::upload_arguments::{UploadArguments, upload_address};
 
 /// The arguments of uploads.
 #[derive(FromPyObject)]
@@ -58,46 +46,6 @@ struct CopyArguments {
     target: String,
     dry_run: bool,
     upload: UploadArguments,
-}
-
-impl UploadArguments {
-    /// The fields of each request.
-    ///
-    /// # Errors
-    /// A field that cannot be sent.
-    pub(crate) fn headers(&self) -> Result<HeaderMap, HaulError> {
-        parse_headers(&self.headers)
-    }
-
-    /// The options of the engine.
-    ///
-    /// # Errors
-    /// An algorithm that S3 does not have.
-    pub(crate) fn put_options(&self, engine: &PythonEngine) -> Result<PutOptions, HaulError> {
-        Ok(PutOptions {
-            connections: engine.settings.connections(self.connections),
-            part_bytes: self.part_size,
-            state_directory: haul_transfer::default_state_directory("uploads"),
-            retry: engine.retry.clone(),
-            checksum: self.checksum()?,
-            resume: self.resume,
-            is_batch: true,
-            ..PutOptions::default()
-        })
-    }
-
-    fn checksum(&self) -> Result<Option<DigestAlgorithm>, HaulError> {
-        let Some(name) = &self.checksum_algorithm else {
-            return Ok(None);
-        };
-        let algorithm: DigestAlgorithm = argument("checksum_algorithm", name.parse())?;
-        match algorithm.s3() {
-            Some(_) => Ok(Some(algorithm)),
-            None => Err(HaulError::usage(format!(
-                "checksum_algorithm: S3 does not have {algorithm}"
-            ))),
-        }
-    }
 }
 
 impl PutManyArguments {
