@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 use haul_serve::FileServer;
 use haul_serve::accept::WorkerThreads;
 use haul_serve::tls::{CertificateError, CertificateReload, CertificateStore};
+use haul_service::{Chore, Server};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::service::addresses::SocketFiles;
-use crate::commands::service::chores::Chore;
 use crate::commands::service::command_error::CommandError;
-use crate::commands::service::lifecycle::{Server, cut_off_connections};
+use crate::commands::service::lifecycle::{ShutdownResult, cut_off_connections, print_grace};
 use crate::message::{self, certificate_hint, print_in_background, warning_text};
 
 /// How often unused files are closed.
@@ -26,7 +26,7 @@ const EXPIRE_UPLOADS_EVERY: Duration = Duration::from_secs(600);
 const CHECK_CERTIFICATES_EVERY: Duration = Duration::from_secs(2);
 
 /// How many connections were cut off, once the worker threads have ended.
-type ShutdownResult = oneshot::Receiver<io::Result<usize>>;
+type CutOffConnections = oneshot::Receiver<io::Result<usize>>;
 
 /// A server whose threads accept connections.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct RunningFileServer {
     /// The worker threads, until the shutdown begins.
     workers: Option<WorkerThreads>,
     /// The result of stopping them.
-    shutdown: Option<ShutdownResult>,
+    shutdown: Option<CutOffConnections>,
     /// Removed with the server.
     _files: SocketFiles,
 }
@@ -73,6 +73,7 @@ impl RunningFileServer {
 
 impl Server for RunningFileServer {
     type ReloadedFiles = ReloadedCertificates;
+    type Shutdown = ShutdownResult;
 
     fn prepare_reload(&self) -> impl FnOnce() -> ReloadedCertificates + Send + 'static {
         let (certificates, is_quiet) = (self.certificates.clone(), self.is_quiet);
@@ -85,18 +86,19 @@ impl Server for RunningFileServer {
         }
     }
 
-    fn apply_reload(&mut self, reloaded: ReloadedCertificates) -> Vec<String> {
-        let mut lines = reloaded.lines;
+    fn apply_reload(&mut self, reloaded: ReloadedCertificates) {
         // A failure is among the lines.
-        if reloaded.is_ok && !self.is_quiet {
-            lines.push("haul: reloaded".to_owned());
-        }
-        lines
+        let last = (reloaded.is_ok && !self.is_quiet).then(|| "haul: reloaded".to_owned());
+        reloaded
+            .lines
+            .into_iter()
+            .chain(last)
+            .for_each(print_in_background);
     }
 
     fn chores(&self) -> Vec<Chore> {
         let server = Arc::clone(&self.server);
-        let trim_heap = Chore::trim_heap(move || server.idle_releases());
+        let trim_heap = Chore::trim_heap(move || server.idle_releases(), haul_allocator::purge);
         let store = Arc::clone(self.server.store());
         let close_files = Chore::new(CLOSE_FILES_EVERY, move || store.maintain());
         let is_quiet = self.is_quiet;
@@ -116,11 +118,13 @@ impl Server for RunningFileServer {
             .collect()
     }
 
-    fn unfinished(&self) -> Option<String> {
-        Some("running requests have".to_owned())
+    fn stopping(&self, grace: Duration) {
+        if !self.is_quiet {
+            print_grace("running requests have", grace);
+        }
     }
 
-    async fn drain(&mut self, grace: Duration) -> Result<Option<String>, CommandError> {
+    async fn drain(&mut self, grace: Duration) -> ShutdownResult {
         if let Some(workers) = self.workers.take() {
             self.shutdown = Some(shut_down(workers, grace)?);
         }
@@ -136,7 +140,7 @@ impl Server for RunningFileServer {
         Err(CommandError::local(text))
     }
 
-    async fn cut_off(&mut self) -> Result<Option<String>, CommandError> {
+    async fn cut_off(&mut self) -> ShutdownResult {
         // Uploads are dropped, and their temporary files removed.
         self.abort.cancel();
         self.drain(Duration::ZERO).await
@@ -144,7 +148,7 @@ impl Server for RunningFileServer {
 }
 
 /// Shuts the worker threads down, on a thread of its own: those of the runtime may all wait for a disk that hangs.
-fn shut_down(workers: WorkerThreads, grace: Duration) -> Result<ShutdownResult, CommandError> {
+fn shut_down(workers: WorkerThreads, grace: Duration) -> Result<CutOffConnections, CommandError> {
     let (sender, result) = oneshot::channel();
     let thread = std::thread::Builder::new();
     let spawned = thread.spawn(move || sender.send(workers.shut_down(grace)));

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use haul_service::{Chore, Server};
 use haul_tunnel::TunnelEngine;
 
 use super::banner::public_listener_warnings;
 use super::listeners::{ListenerChanges, TunnelListenerSet};
 use crate::args::TunnelArgs;
-use crate::commands::service::chores::Chore;
 use crate::commands::service::command_error::CommandError;
-use crate::commands::service::lifecycle::{Server, cut_off_connections};
-use crate::message::{sanitize, warning_text};
+use crate::commands::service::lifecycle::{ShutdownResult, cut_off_connections, print_grace};
+use crate::message::{print_in_background, sanitize, warning_text};
 use crate::settings::{ProcessSettings, PromptedPasswords, SettingError, TunnelSettings};
 
 /// A tunnel whose listeners accept connections.
@@ -32,52 +32,56 @@ pub(super) struct TunnelServer {
 
 impl Server for TunnelServer {
     type ReloadedFiles = Result<TunnelSettings, SettingError>;
+    type Shutdown = ShutdownResult;
 
     fn prepare_reload(&self) -> impl FnOnce() -> Self::ReloadedFiles + Send + 'static {
         let (args, passwords) = (Arc::clone(&self.args), Arc::clone(&self.passwords));
         move || TunnelSettings::resolve(&args, &passwords)
     }
 
-    fn apply_reload(&mut self, settings: Self::ReloadedFiles) -> Vec<String> {
+    fn apply_reload(&mut self, settings: Self::ReloadedFiles) {
         let applied = settings.map_err(CommandError::from).and_then(|settings| {
             let changes = self.listeners.apply(&settings.tunnels)?;
             Ok((settings, changes))
         });
-        match applied {
+        let lines = match applied {
             Ok(_) if self.process.quiet => Vec::new(),
             Ok((settings, changes)) => self.reload_lines(&changes, &settings),
             Err(error) => {
                 let text = "nothing has changed: the new settings cannot be used";
                 vec![warning_text(text), error.printed()]
             }
-        }
+        };
+        lines.into_iter().for_each(print_in_background);
     }
 
     fn chores(&self) -> Vec<Chore> {
         let engine = self.engine.clone();
         let (mut last_count, mut changes) = (0, 0);
         // Starts and ends both leave memory behind: what making a connection has needed, and what it had.
-        vec![Chore::trim_heap(move || {
+        let rests = move || {
             let count = engine.connection_count();
             changes += count.abs_diff(last_count) as u64;
             last_count = count;
             changes
-        })]
+        };
+        vec![Chore::trim_heap(rests, haul_allocator::purge)]
     }
 
-    fn unfinished(&self) -> Option<String> {
+    fn stopping(&self, grace: Duration) {
         match self.engine.connection_count() {
-            0 => None,
-            1 => Some("1 connection has".to_owned()),
-            count => Some(format!("{count} connections have")),
+            0 => {}
+            _ if self.process.quiet => {}
+            1 => print_grace("1 connection has", grace),
+            count => print_grace(&format!("{count} connections have"), grace),
         }
     }
 
-    async fn drain(&mut self, grace: Duration) -> Result<Option<String>, CommandError> {
+    async fn drain(&mut self, grace: Duration) -> ShutdownResult {
         Ok(cut_off_connections(self.engine.shut_down(grace).await))
     }
 
-    async fn cut_off(&mut self) -> Result<Option<String>, CommandError> {
+    async fn cut_off(&mut self) -> ShutdownResult {
         self.drain(Duration::ZERO).await
     }
 }

@@ -13,7 +13,8 @@ const TRIM_HEAP_EVERY: Duration = Duration::from_millis(500);
 const ENOUGH: u64 = 500;
 
 /// Work to repeat.
-pub(crate) struct Chore {
+#[expect(missing_debug_implementations, reason = "it is two closures")]
+pub struct Chore {
     every: Duration,
     /// Checked on the runtime: a chore that is not due wakes no other thread.
     is_due: Box<dyn FnMut() -> bool + Send>,
@@ -21,7 +22,8 @@ pub(crate) struct Chore {
 }
 
 impl Chore {
-    pub(crate) fn new(every: Duration, run: impl Fn() + Send + Sync + 'static) -> Self {
+    /// Work that is due after each interval, and at the start.
+    pub fn new(every: Duration, run: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             every,
             is_due: Box::new(|| true),
@@ -29,17 +31,17 @@ impl Chore {
         }
     }
 
-    /// Returns free memory to the system when many connections have come to rest: `rests` counts them.
-    pub(crate) fn trim_heap(mut rests: impl FnMut() -> u64 + Send + 'static) -> Self {
+    /// Returns free memory to the system, by `trim`, when many connections have come to rest: `rests` counts them.
+    pub fn trim_heap(mut rests: impl FnMut() -> u64 + Send + 'static, trim: fn()) -> Self {
         let mut trimmer = HeapTrimmer::default();
         Self {
             is_due: Box::new(move || trimmer.is_due(rests())),
-            ..Self::new(TRIM_HEAP_EVERY, haul_allocator::purge)
+            ..Self::new(TRIM_HEAP_EVERY, trim)
         }
     }
 
     /// Repeats the work. A disk that hangs gets one run, not one more each time. Panics as the work does.
-    pub(crate) async fn repeat(mut self) {
+    pub async fn repeat(mut self) {
         let mut ticks = interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
