@@ -27,6 +27,7 @@ mod session;
 mod socks_listener;
 mod spec;
 mod status;
+mod stdio;
 mod upstream;
 mod warm_pool;
 
@@ -34,9 +35,9 @@ pub use config::{ClientAddress, ListenerKind, TunnelConfig, TunnelTimeouts};
 pub use engine::{TunnelEngine, TunnelEngineOptions, TunnelListener};
 pub use haul_plan::tunnel::WarmPoolOptions;
 pub use log_record::TunnelLogFormat;
-pub use session::relay_to_target;
 pub use spec::{TunnelSpec, TunnelSpecError};
 pub use status::{ConnectionStatus, ListenerStatus, TunnelStatus};
+pub use stdio::{StdioOutcome, relay_stdio};
 pub use upstream::{
     StreamPurpose, Upstream, UpstreamConfigError, UpstreamConnectError, UpstreamConnection,
     UpstreamOptions,

@@ -91,7 +91,7 @@ async fn client_leaves(client: &mut RelayStream, has_sent: bool) {
 ///
 /// # Errors
 /// When the target was not reached.
-pub async fn relay_to_target(
+pub(crate) async fn relay_to_target(
     client: RelayStream,
     target: &Target,
     upstream: &Upstream,
