@@ -238,11 +238,15 @@ impl ClientSettings {
         let Some(s3) = &self.s3 else {
             return Ok(S3Config::default());
         };
-        let endpoint_url = s3.endpoint_url.as_deref().map(parse_url).transpose();
-        let endpoint_url = endpoint_url.map_err(|error| HaulError {
-            text: format!("s3: endpoint_url: {}", error.text),
-            ..error
-        })?;
+        let endpoint_url = s3
+            .endpoint_url
+            .as_deref()
+            .map(parse_url)
+            .transpose()
+            .map_err(|error| HaulError {
+                text: format!("s3: endpoint_url: {}", error.text),
+                ..error
+            })?;
         let access_key = match (&s3.access_key, &s3.secret_key) {
             (Some(user), Some(secret)) => Some(Login {
                 user: user.clone(),

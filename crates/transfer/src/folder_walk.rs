@@ -263,8 +263,8 @@ impl FolderProblem {
 
 impl fmt::Display for FolderProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display().to_string();
-        let path = path.trim_end_matches('/');
+        let path_text = self.path.display().to_string();
+        let path = path_text.trim_end_matches('/');
         match &self.kind {
             FolderProblemKind::FolderLink => {
                 write!(

@@ -218,12 +218,14 @@ pub(crate) fn failures_text(summary: &BatchSummary, hint: &str) -> Option<String
             others.len()
         );
     }
-    let remedies: BTreeSet<&Remedy> = listed
+    let remedies: Vec<Remedy> = listed
         .iter()
         .flat_map(|cause| &cause.remedies)
         .filter(|remedy| helps_many(remedy))
+        .collect::<BTreeSet<&Remedy>>()
+        .into_iter()
+        .cloned()
         .collect();
-    let remedies: Vec<Remedy> = remedies.into_iter().cloned().collect();
     let hints: Vec<String> = std::iter::once(hint.to_owned())
         .chain(remedies_hint(&remedies))
         .collect();

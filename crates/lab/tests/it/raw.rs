@@ -180,8 +180,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
                     break end;
                 }
             }
-        });
-        let end = end.await;
+        })
+        .await;
         (std::mem::take(&mut self.buffer), end)
     }
 

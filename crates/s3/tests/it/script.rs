@@ -83,8 +83,7 @@ impl ScriptedStore {
             panic!("one digest");
         };
         assert_eq!(fields["x-amz-content-sha256"], hex(&digest.digest));
-        let signed = fields["authorization"].split(['=', ';', ',']);
-        let signed: Vec<&str> = signed.collect();
+        let signed: Vec<&str> = fields["authorization"].split(['=', ';', ',']).collect();
         let mut lines = vec![target.to_owned()];
         for (name, value) in &fields {
             let is_signed = signed.contains(name);

@@ -297,8 +297,8 @@ impl FromStr for WebOrigin {
         }
         let rest = text
             .strip_prefix("https://")
-            .or_else(|| text.strip_prefix("http://"));
-        let rest = rest.ok_or(WebOriginError::Malformed)?;
+            .or_else(|| text.strip_prefix("http://"))
+            .ok_or(WebOriginError::Malformed)?;
         let host = rest.strip_suffix('/').unwrap_or(rest);
         // A URL parser would take these for the end of the host.
         if host.contains(['/', '\\', '@', '?', '#', '*'])

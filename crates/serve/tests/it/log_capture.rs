@@ -18,9 +18,13 @@ pub(crate) fn install() {
 
 /// The captured events that contain a text.
 pub(crate) fn events_containing(part: &str) -> Vec<String> {
-    let events = EVENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let events = events.iter().filter(|text| text.contains(part));
-    events.cloned().collect()
+    EVENTS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        .filter(|text| text.contains(part))
+        .cloned()
+        .collect()
 }
 
 /// Captures events, and ignores spans.

@@ -400,12 +400,13 @@ impl PartSender {
             .find(|checksum| Some(checksum.algorithm) == context.state.options.checksum)
             .cloned();
         let client = &context.state.client;
-        let sent = context.send_in_slot(slot, || {
-            part.sent.restart();
-            let body = RequestBody::Source(Arc::new(part.clone()));
-            client.upload_part(&self.upload, self.number, body, &checksums)
-        });
-        let sent = sent.await?;
+        let sent = context
+            .send_in_slot(slot, || {
+                part.sent.restart();
+                let body = RequestBody::Source(Arc::new(part.clone()));
+                client.upload_part(&self.upload, self.number, body, &checksums)
+            })
+            .await?;
         match crc64nvme_in(&sent.checksums) {
             Some(theirs) if theirs != crc => Err(PutError::Checksum {
                 target: context.target.clone(),

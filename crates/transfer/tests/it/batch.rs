@@ -126,13 +126,15 @@ impl BatchCase {
                 shard_size,
                 wrapping: StorageWrapping::default(),
             };
-            let ends = manifest.as_ref().map(|(_, past)| {
-                past.shard_ends()
-                    .map(|(name, end)| (name.to_owned(), end))
-                    .collect::<Vec<_>>()
-            });
-            let ends = ends.unwrap_or_default();
-            let ends = ends.iter().map(|(name, end)| (name.as_str(), *end));
+            let past_ends = manifest
+                .as_ref()
+                .map(|(_, past)| {
+                    past.shard_ends()
+                        .map(|(name, end)| (name.to_owned(), end))
+                        .collect::<Vec<_>>()
+                })
+                .unwrap_or_default();
+            let ends = past_ends.iter().map(|(name, end)| (name.as_str(), *end));
             BatchArchive {
                 writer: ShardWriter::open(options, ends).unwrap(),
                 staging_directory: self.dir.path().to_owned(),

@@ -205,11 +205,12 @@ fn rules_from_variable<T: FromStr<Err = AuthRuleError>>(
     // As in files.
     let lines = value.lines().map(str::trim).zip(1_usize..);
     let entries = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-    let rules = entries.map(|(line, number)| {
-        let place = format!("the variable {name}, line {number},");
-        parse_rule(&place, &Secret::new(line.to_owned()))
-    });
-    let rules: Vec<T> = rules.collect::<Result<_, _>>()?;
+    let rules: Vec<T> = entries
+        .map(|(line, number)| {
+            let place = format!("the variable {name}, line {number},");
+            parse_rule(&place, &Secret::new(line.to_owned()))
+        })
+        .collect::<Result<_, _>>()?;
     if rules.is_empty() {
         return Err(
             SettingError::new(format!("the variable {name} is set and empty"))

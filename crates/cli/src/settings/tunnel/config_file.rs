@@ -81,11 +81,11 @@ impl ConfigFile {
 
     fn parse(path: &Path, text: &str) -> Result<Self, SettingError> {
         let source = TomlText { path, text };
-        let table = DeTable::parse(text).map_err(|error| {
+        let document = DeTable::parse(text).map_err(|error| {
             let line = source.line(error.span().unwrap_or_default());
             SettingError::new(format!("{line}: {}", error.message()))
         })?;
-        let table = table.get_ref();
+        let table = document.get_ref();
         let mut file = Self {
             path: path.to_owned(),
             options: source.options::<LayeredOptions>(table, &["tunnel", "proxies"], flag_name)?,
