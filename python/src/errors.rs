@@ -118,9 +118,7 @@ impl HaulError {
             is_retryable,
         }
     }
-}
 
-impl HaulError {
     /// A request about a bucket that failed.
     pub(crate) fn of_bucket(error: &BucketError, url: Option<String>) -> Self {
         let BucketError::Store(store) = error else {

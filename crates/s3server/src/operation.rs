@@ -217,9 +217,7 @@ impl S3Operation {
             _ => Err(Code::MethodNotAllowed.into()),
         }
     }
-}
 
-impl S3Operation {
     fn of_upload(method: &Method, query: &S3Query, headers: &HeaderMap) -> Result<Self, S3Failure> {
         let has = |name: &str| query.contains(name);
         let is_copy = headers.contains_key("x-amz-copy-source");

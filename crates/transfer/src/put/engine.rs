@@ -93,9 +93,7 @@ impl UploadEngine {
     ) -> Result<bool, PutError> {
         multipart::abort_earlier(&self.state, path, target, is_dry_run).await
     }
-}
 
-impl UploadEngine {
     fn context<T>(&self, job: UploadJob, stop: CancellationToken, target: T) -> UploadContext<T> {
         let run = Arc::clone(&self.state.slots.sent);
         UploadContext {

@@ -94,6 +94,10 @@ impl SortRank {
     pub(super) fn new(kind: EntryKind, value: i128, name: Vec<u8>) -> Self {
         Self { kind, value, name }
     }
+
+    fn is_folder(&self) -> bool {
+        self.kind == EntryKind::Folder
+    }
 }
 
 /// A sort key with its direction.
@@ -119,12 +123,6 @@ impl SortDirection {
             SortKey::Size | SortKey::Modified => directed(a.value.cmp(&b.value)).then(names),
         };
         a.is_folder().cmp(&b.is_folder()).reverse().then(within)
-    }
-}
-
-impl SortRank {
-    fn is_folder(&self) -> bool {
-        self.kind == EntryKind::Folder
     }
 }
 
