@@ -11,7 +11,6 @@ use crate::column_buffer::ColumnBuffer;
 use crate::remedies::remedies_hint;
 use crate::result_row::{python_name, python_value};
 
-/// The columns of tables.
 fn table_columns() -> impl Iterator<Item = &'static ManifestColumn> {
     COLUMNS
         .iter()

@@ -232,7 +232,6 @@ impl PythonEngine {
         self.stop.child_token()
     }
 
-    /// Begins a transfer.
     pub(crate) fn begin_job(self: &Arc<Self>) -> ActiveTransfer {
         let id = self.next_job.fetch_add(1, Ordering::Relaxed);
         let progress = Arc::new(TransferProgress::default());

@@ -186,7 +186,6 @@ impl From<HaulError> for PyErr {
     }
 }
 
-/// The exception of an error.
 fn exception(py: Python<'_>, error: &HaulError) -> PyResult<PyErr> {
     static CONSTRUCTOR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let constructor = CONSTRUCTOR.get_or_try_init(py, || {

@@ -384,7 +384,6 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, HaulError> {
     })
 }
 
-/// Parsed texts of one argument.
 pub(crate) fn parse_all<T>(name: &str, texts: &[String]) -> Result<Vec<T>, HaulError>
 where
     T: std::str::FromStr,

@@ -65,7 +65,6 @@ impl UploadArguments {
         parse_headers(&self.headers)
     }
 
-    /// The options of the engine.
     pub(crate) fn put_options(&self, engine: &PythonEngine) -> PutOptions {
         PutOptions {
             connections: engine.settings.connections(self.connections),

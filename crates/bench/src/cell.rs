@@ -18,9 +18,7 @@ pub struct Cell {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{factor} has no level {level:?}: {expected}")]
 pub struct LevelError {
-    /// The factor.
     pub factor: &'static str,
-    /// The level.
     pub level: String,
     /// What a level of it looks like.
     pub expected: String,
@@ -50,7 +48,6 @@ impl Cell {
         }
     }
 
-    /// The level of a factor.
     #[must_use]
     pub fn level(&self, factor: &str) -> Option<&str> {
         self.levels.get(factor).map(String::as_str)

@@ -78,11 +78,8 @@ pub struct LoadPlan {
 /// The method of all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadMethod {
-    /// GET.
     Get,
-    /// PUT.
     Put,
-    /// DELETE.
     Delete,
 }
 

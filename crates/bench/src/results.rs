@@ -132,7 +132,6 @@ impl CellResults {
 pub struct Spread {
     /// The first quartile.
     pub low: f64,
-    /// The median.
     pub median: f64,
     /// The third quartile.
     pub high: f64,
@@ -141,7 +140,6 @@ pub struct Spread {
 /// A ratio of medians and its bootstrap interval of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RatioInterval {
-    /// The ratio.
     pub ratio: f64,
     /// The lower end.
     pub low: f64,

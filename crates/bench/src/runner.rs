@@ -37,7 +37,6 @@ const CAP_PART: f64 = 0.8;
 /// How far a run is.
 #[derive(Debug, Clone, Copy)]
 pub struct RunProgress<'a> {
-    /// The experiment.
     pub experiment: &'a Experiment,
     /// The round: 0 warms up.
     pub round: u32,

@@ -133,7 +133,6 @@ pub(crate) fn download_object(job: u64, outcome: &DownloadOutcome) -> Value {
     })
 }
 
-/// A failure as an object.
 pub(crate) fn failure_object(job: &DownloadJob, error: &GetError) -> Value {
     json!({
         "action": FileAction::Download.name(),

@@ -10,7 +10,6 @@ use std::io;
 use crate::exit::ExitReason;
 pub(crate) use server::{ServerSignal, ServerSignals};
 
-/// A signal to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopSignal {
     /// SIGINT or SIGTERM.

@@ -70,7 +70,6 @@ crc_hashers!(Crc32c, Crc32, Crc64Nvme);
 /// A finished digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComputedDigest {
-    /// Which one.
     pub algorithm: DigestAlgorithm,
     /// Its bytes, most significant first.
     pub digest: Vec<u8>,

@@ -128,7 +128,6 @@ pub(crate) fn mix(seed: u64, word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Bytes in hexadecimal.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.

@@ -65,7 +65,6 @@ pub enum DrawnValidators {
     Strong,
     /// By a weak entity tag.
     Weak,
-    /// By a date.
     Date,
     /// By a strong entity tag and a date.
     StrongAndDate,

@@ -51,7 +51,6 @@ impl DrawnStore {
         }
     }
 
-    /// Starts it.
     pub async fn start(self) -> ObjectStore {
         let store = ObjectStore::start_with(move |request| self.fault(request)).await;
         store.set_page_size(self.page_size);

@@ -192,13 +192,11 @@ impl KernelLink {
         None
     }
 
-    /// The namespace of the client.
     #[must_use]
     pub fn client(&self) -> &NetworkNamespace {
         &self.client
     }
 
-    /// The namespace of the server.
     #[must_use]
     pub fn server(&self) -> &NetworkNamespace {
         &self.server

@@ -48,9 +48,7 @@ pub enum StoreFault {
 pub struct StoreRequest {
     /// The number of the request, from 0.
     pub number: usize,
-    /// The method.
     pub method: String,
-    /// The bucket.
     pub bucket: String,
     /// The key, decoded.
     pub key: String,
@@ -65,7 +63,6 @@ pub struct StoreRequest {
 /// An object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredBytes {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// The entity tag without its quotes.
     pub etag: String,
@@ -192,13 +189,11 @@ impl ObjectStore {
         self.lock().lists_no_etags = true;
     }
 
-    /// An object.
     #[must_use]
     pub fn object(&self, key: &str) -> Option<StoredBytes> {
         self.lock().objects.get(key).cloned()
     }
 
-    /// Stores an object.
     pub fn insert(&self, key: &str, bytes: &[u8]) {
         self.insert_with_etag(key, bytes, &operations::md5_hex(bytes));
     }
@@ -213,7 +208,6 @@ impl ObjectStore {
         self.lock().objects.insert(key.to_owned(), object);
     }
 
-    /// The keys of all objects.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         self.lock().objects.keys().cloned().collect()

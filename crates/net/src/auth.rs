@@ -26,7 +26,6 @@ use crate::secret::Secret;
 pub struct Login {
     /// The name.
     pub user: String,
-    /// The password.
     pub password: Secret,
 }
 
@@ -122,7 +121,6 @@ impl Authenticator {
     }
 }
 
-/// The login in a URL.
 fn login_in(url: &Url) -> Option<Login> {
     if url.username().is_empty() {
         return None;

@@ -32,14 +32,12 @@ pub enum ProxyScheme {
     Socks5h,
 }
 
-/// A proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
     /// Its protocol.
     pub scheme: ProxyScheme,
     /// Its name or address, without brackets.
     pub host: String,
-    /// Its port.
     pub port: u16,
     /// The credentials for it.
     pub login: Option<Login>,

@@ -60,7 +60,6 @@ pub struct FetchResponse(Box<ResponseState>);
 /// The fields of a [`FetchResponse`].
 #[derive(Debug)]
 pub struct ResponseState {
-    /// The status.
     pub status: StatusCode,
     /// The header fields.
     pub headers: HeaderMap,

@@ -70,7 +70,6 @@ impl S3Address {
         Self::new("", "")
     }
 
-    /// A key in a bucket.
     #[must_use]
     pub fn new(bucket: impl Into<String>, key: impl Into<String>) -> Self {
         Self {

@@ -61,7 +61,6 @@ pub struct ServiceError {
     pub status: StatusCode,
     /// The code, such as `NoSuchKey`; empty where the response had none, as for HEAD.
     pub code: String,
-    /// The message.
     pub message: String,
     /// What names the request in the service's logs.
     pub request_id: Option<String>,

@@ -45,7 +45,6 @@ pub struct PendingUpload {
     pub upload_id: String,
     /// When it was begun, in ISO 8601.
     pub initiated: String,
-    /// The storage class.
     pub storage_class: String,
 }
 

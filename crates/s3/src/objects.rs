@@ -12,7 +12,6 @@ use crate::client::{S3Client, S3Request};
 use crate::error::{S3Error, S3ErrorKind};
 use crate::xml::XmlNode;
 
-/// The metadata of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectMetadata {
     /// Bytes of the object.
@@ -44,7 +43,6 @@ pub struct StoredObject {
     pub version_id: Option<String>,
 }
 
-/// The source of a copy.
 #[derive(Debug, Clone)]
 pub struct CopySource<'a> {
     /// The object.

@@ -15,7 +15,6 @@ use super::xml::XmlDocument;
 /// Declares the codes, each with its status and the message that it has when nothing more is known.
 macro_rules! codes {
     ($($name:ident $status:ident $message:literal)*) => {
-        /// An error code of S3.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub(crate) enum S3ErrorCode {
             $($name,)*

@@ -90,10 +90,7 @@ pub enum S3KeysError {
     },
     /// The rules of one access key differ in the secret, so one of them is a mistake.
     #[error("access key {access_key:?} has two secrets: give each of its rules the same one")]
-    TwoSecrets {
-        /// The access key.
-        access_key: String,
-    },
+    TwoSecrets { access_key: String },
 }
 
 impl FromStr for S3KeyRule {
@@ -201,7 +198,6 @@ impl S3Permissions {
 #[derive(Debug, Default)]
 pub struct S3Keys(HashMap<String, S3AccessKey>);
 
-/// One access key.
 #[derive(Debug)]
 pub(crate) struct S3AccessKey {
     secret: ZeroizedSecret,

@@ -5,7 +5,6 @@ use http::{HeaderMap, Method};
 
 use super::{S3ErrorCode, S3Failure, S3Query, S3Target};
 
-/// An operation of S3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum S3Operation {
     ListBuckets,

@@ -36,7 +36,6 @@ enum BodyContent {
     Produced(ProducedBody),
 }
 
-/// A chunk of a body.
 pub(crate) enum BodyChunk {
     /// Memory, or a slice that stands for a range of a file.
     Bytes(Bytes),
@@ -69,7 +68,6 @@ impl ServeBody {
         Self(BodyContent::Empty)
     }
 
-    /// A text body.
     pub fn text(text: impl Into<String>) -> Self {
         Self::whole(text.into().into())
     }

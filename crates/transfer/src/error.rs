@@ -52,7 +52,6 @@ impl ErrorClass {
         }
     }
 
-    /// The class of a name.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         [
             Self::Verification,
@@ -109,7 +108,6 @@ pub enum GetError {
     AllSourcesFailed {
         /// The sources, in the order of preference, and why each was dropped.
         dropped: Vec<(Url, String)>,
-        /// The error of the last one.
         last: Box<Self>,
     },
     /// Stopped by the caller.

@@ -30,7 +30,6 @@ pub type TransferEventSender = mpsc::Sender<TransferEvent>;
 pub enum TransferEvent {
     /// The job has started.
     Started {
-        /// The job.
         job: u64,
         /// The URL of the download. It contains no login, but may hold other secrets: see [`haul_net::redacted_url`].
         url: Url,
@@ -38,7 +37,6 @@ pub enum TransferEvent {
     /// The path and the length, from the first response. Before it they come from an earlier run's partial file, and the
     /// response may contradict them.
     DestinationKnown {
-        /// The job.
         job: u64,
         /// The final path; `None` for standard output.
         path: Option<PathBuf>,
@@ -49,7 +47,6 @@ pub enum TransferEvent {
     },
     /// The state of a running job, at most twenty times a second.
     Progress {
-        /// The job.
         job: u64,
         /// Bytes of the resource on disk, resumed ones included.
         done: u64,
@@ -60,7 +57,6 @@ pub enum TransferEvent {
     },
     /// A segment's request ended (in full, cut short or taken over).
     SegmentEnded {
-        /// The job.
         job: u64,
         /// The received bytes, as a range of the resource.
         range: Range<u64>,
@@ -71,7 +67,6 @@ pub enum TransferEvent {
     },
     /// All bytes of a download in segments have arrived: over how many connections, and why not over more.
     Connections {
-        /// The job.
         job: u64,
         /// The number that connection control chose.
         connections: usize,
@@ -84,7 +79,6 @@ pub enum TransferEvent {
     },
     /// A request failed; the job continues after `wait`.
     Retry {
-        /// The job.
         job: u64,
         /// Retries since the last byte; 0 for a failure that does not count because other connections still deliver.
         attempt: u32,
@@ -97,23 +91,19 @@ pub enum TransferEvent {
     },
     /// The user should know something; the job continues.
     Warning {
-        /// The job.
         job: u64,
-        /// The warning.
         warning: TransferWarning,
         /// The URL of a file of a batch, without secrets.
         url: Option<String>,
     },
     /// Existing bytes are read back: at the start those of an earlier run, or at the end all of them for a checksum.
     Verifying {
-        /// The job.
         job: u64,
         /// How many bytes.
         bytes: u64,
     },
     /// The file has its final name.
     Finished {
-        /// The job.
         job: u64,
         /// Bytes in the resource.
         bytes: u64,
@@ -144,7 +134,6 @@ pub enum TransferEvent {
     DeletionFailed(Box<DeletionFailure>),
     /// The job ended without its file.
     Failed {
-        /// The job.
         job: u64,
         /// The error in one line.
         error: String,

@@ -28,7 +28,6 @@ pub struct FolderWalk {
 pub struct FolderName {
     /// The name below the walk's folder, with `/` between its parts.
     pub name: OsString,
-    /// The path to it.
     pub path: PathBuf,
 }
 
@@ -37,7 +36,6 @@ pub struct FolderName {
 pub struct FolderProblem {
     /// The name below the walk's folder; that of a folder, or of a link to one, ends with a slash.
     pub name: OsString,
-    /// The path to it.
     pub path: PathBuf,
     /// Why.
     pub kind: FolderProblemKind,

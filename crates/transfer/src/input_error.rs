@@ -58,7 +58,6 @@ pub enum InputError {
     /// Another object is copied to the same target.
     #[error("{object} is not copied: another {name} was")]
     CopyTargetTaken {
-        /// The object.
         object: S3Address,
         /// Its name below the target.
         name: String,

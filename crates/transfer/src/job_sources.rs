@@ -21,7 +21,6 @@ use crate::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat, 
 /// A source of files.
 #[derive(Debug)]
 pub enum JobSource {
-    /// One URL.
     Url(Url),
     /// Many URLs from one pattern.
     Glob {

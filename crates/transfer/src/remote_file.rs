@@ -46,9 +46,7 @@ pub struct RemoteFile {
 /// Where the bytes of a file are.
 #[derive(Debug)]
 enum RemoteContent {
-    /// In memory.
     Memory(Bytes),
-    /// At the origin.
     Origin(Box<OriginFile>),
 }
 

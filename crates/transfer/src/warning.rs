@@ -43,10 +43,7 @@ pub enum TransferWarning {
     },
     /// The file came in a Content-Encoding and is stored like that.
     #[error("the origin sent the file as {coding}: it is stored like that")]
-    StoredEncoded {
-        /// The coding.
-        coding: ContentCoding,
-    },
+    StoredEncoded { coding: ContentCoding },
     /// A stream without a length.
     #[error("the origin does not say how long the file is: it cannot be resumed")]
     UnknownLength,
@@ -103,13 +100,11 @@ pub enum TransferWarning {
         url: String,
         /// The type of the page.
         media_type: String,
-        /// The name.
         name: String,
     },
     /// The files of a host wait.
     #[error("{host} asks to wait for {}: its files wait until then", WaitText(*.wait))]
     HostAsksToWait {
-        /// The host.
         host: String,
         /// How long.
         wait: Duration,
@@ -137,7 +132,6 @@ pub enum TransferWarning {
     /// A failed upload left parts at the store.
     #[error("the parts of upload {upload_id} could not be removed: {error}")]
     PartsLeft {
-        /// The upload.
         upload_id: String,
         /// Why.
         error: String,

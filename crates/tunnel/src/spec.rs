@@ -85,7 +85,6 @@ fn split(text: &str) -> Result<(&str, &str), TunnelSpecError> {
     }
 }
 
-/// The error of a text without a colon.
 fn error_without_colon(text: &str) -> TunnelSpecError {
     if is_number(text) {
         TunnelSpecError::NoTarget

@@ -32,7 +32,6 @@ pub struct ListenerStatus {
 pub struct ConnectionStatus {
     /// A number that no other connection of the process has.
     pub id: u64,
-    /// Its listener.
     pub listen: String,
     /// The client's address.
     pub client: String,

@@ -170,7 +170,6 @@ impl HaulDirectory {
         HaulOutput::from_output(output)
     }
 
-    /// `haul get` of one URL.
     pub(crate) async fn get(&self, url: &str, flags: &[&str]) -> HaulOutput {
         self.run(&[&["get", url], flags].concat()).await
     }

@@ -17,7 +17,6 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts one.
     pub(crate) async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         // Its workers are another user's when root runs the tests.

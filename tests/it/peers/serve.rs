@@ -34,7 +34,6 @@ struct ServedFolder {
     here: TempDir,
 }
 
-/// The output of a client.
 #[derive(Debug)]
 struct ClientOutput {
     stdout: String,

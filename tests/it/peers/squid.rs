@@ -15,9 +15,7 @@ pub(crate) const FORBIDDEN: &str = "127.0.0.66";
 pub(crate) enum SquidAuth {
     /// Not at all.
     None,
-    /// By Basic.
     Basic,
-    /// By Digest.
     Digest,
 }
 

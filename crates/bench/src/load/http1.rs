@@ -104,7 +104,6 @@ async fn send(
     stream.flush().await
 }
 
-/// Reads one response.
 struct ResponseReader<'a> {
     stream: &'a mut dyn LoadStream,
     buffer: &'a mut [u8],

@@ -30,7 +30,6 @@ pub(super) struct LoadOrigin {
     pub(super) tls_name: Option<ServerName<'static>>,
 }
 
-/// The address of an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum OriginAddress {
     /// It needs no lookup.

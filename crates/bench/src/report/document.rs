@@ -22,7 +22,6 @@ pub(super) enum ReportBlock<'a> {
     Table(Vec<ReportColumn>),
 }
 
-/// All of a report.
 pub(super) fn report_blocks(results: &BenchResults, detail: TableDetail) -> Vec<ReportBlock<'_>> {
     use ReportBlock::{Charts, Heading, Table, Text};
     let mut blocks = Vec::new();

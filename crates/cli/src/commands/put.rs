@@ -132,7 +132,6 @@ fn report_unmatched(args: &PutArgs, count: u64, outputs: JsonOutputs) -> ExitRea
     outputs.report_failure(ExitReason::SomeFailed, &message::sanitize(&text), None)
 }
 
-/// Opens the manifest.
 fn open_manifest(
     args: &PutArgs,
     outputs: JsonOutputs,

@@ -236,7 +236,6 @@ pub(super) async fn with_events<F: Future>(
     Ok(output)
 }
 
-/// The state of the loop.
 struct RunLoopState<'a> {
     handler: &'a mut dyn EngineEvents,
     /// Stops the engine.

@@ -8,7 +8,6 @@ use haul_transfer::TransferEvent;
 use super::meter::RateMeter;
 use crate::message::sanitize;
 
-/// A running download.
 #[derive(Debug)]
 pub(super) struct RunningDownload {
     /// The file's name, or `-`.

@@ -79,7 +79,6 @@ pub(crate) fn ended_files(summary: &BatchSummary) -> u64 {
     summary.done + summary.done_earlier + summary.skipped + summary.failed
 }
 
-/// The counts of a batch as an object.
 pub(crate) fn counts_object(summary: &BatchSummary) -> Value {
     json!({
         "listed": summary.listed,

@@ -34,7 +34,6 @@ pub enum FileFault {
 }
 
 impl FileFault {
-    /// All faults.
     pub const ALL: [Self; 12] = [
         Self::Reset,
         Self::ResetMidBody,

@@ -11,7 +11,6 @@ pub struct BodyVersion(pub u64);
 pub enum OperationKind {
     /// Reads the key's version.
     Read,
-    /// Writes this version.
     Write(BodyVersion, WritePrecondition),
     /// Removes the key.
     Delete(WritePrecondition),
@@ -48,7 +47,6 @@ pub enum OperationOutcome {
     Unknown,
 }
 
-/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// What it does.

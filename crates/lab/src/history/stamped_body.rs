@@ -29,7 +29,6 @@ pub enum BodyCorruption {
     /// The length differs from that of the stamp.
     #[error("{found} bytes of {stamp:?}")]
     WrongLength {
-        /// The stamp of the body.
         stamp: StampedBody,
         /// The actual number of bytes.
         found: usize,
@@ -37,7 +36,6 @@ pub enum BodyCorruption {
     /// A byte differs from the one that was written.
     #[error("byte {offset} is not that of {stamp:?}")]
     WrongByte {
-        /// The stamp of the body.
         stamp: StampedBody,
         /// The first wrong byte.
         offset: usize,

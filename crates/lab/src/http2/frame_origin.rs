@@ -68,7 +68,6 @@ impl Http2FrameOrigin {
         }
     }
 
-    /// The URL of a path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("https://{}{path}", self.listener.address)

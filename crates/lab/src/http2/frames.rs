@@ -40,7 +40,6 @@ pub fn interim_headers_frame(stream: u32, status: u16, fields: usize) -> Vec<u8>
     frame(1, 0x4, stream, &block)
 }
 
-/// `DATA`.
 #[must_use]
 pub fn data_frame(stream: u32, bytes: &[u8], end: bool) -> Vec<u8> {
     frame(0, u8::from(end), stream, bytes)

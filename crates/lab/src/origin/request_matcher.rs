@@ -22,7 +22,6 @@ impl RequestMatcher {
         Self(Arc::new(test))
     }
 
-    /// All requests.
     #[must_use]
     pub fn always() -> Self {
         Self::matching(|_| true)
@@ -52,7 +51,6 @@ impl RequestMatcher {
         Self::matching(move |request| request.bytes_served_before >= bytes)
     }
 
-    /// Requests with a Range.
     #[must_use]
     pub fn with_range() -> Self {
         Self::matching(|request| request.header("range").is_some())

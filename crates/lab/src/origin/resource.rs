@@ -12,9 +12,7 @@ type ResponseChange = Arc<dyn Fn(&RecordedRequest, &mut OriginResponse) + Send +
 /// Changes the responses to some requests.
 #[derive(Clone)]
 pub(crate) struct ResponseRule {
-    /// The requests.
     when: RequestMatcher,
-    /// Changes a response.
     change: ResponseChange,
 }
 

@@ -9,7 +9,6 @@ use crate::stream_cut::StreamCut;
 /// The bytes of a body.
 #[derive(Debug, Clone)]
 pub enum OriginResponseBody {
-    /// A range of a content.
     Slice(ResourceContent, Range<u64>),
     /// These bytes.
     Bytes(Vec<u8>),
@@ -51,7 +50,6 @@ impl OriginResponseBody {
 /// How the end of a body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OriginResponseFraming {
-    /// By a Content-Length.
     ContentLength,
     /// By chunked encoding.
     Chunked,
@@ -66,7 +64,6 @@ pub enum OriginResponseFraming {
 pub struct OriginResponse {
     /// `HTTP/1.1`.
     pub version: String,
-    /// The status.
     pub status: u16,
     /// The reason phrase, if it is not the standard one.
     pub reason: Option<String>,
@@ -75,7 +72,6 @@ pub struct OriginResponse {
     pub headers: Vec<(String, String)>,
     /// Whether the names of header fields are written in lower case.
     pub lower_case_names: bool,
-    /// The body.
     pub body: OriginResponseBody,
     /// How its end is marked.
     pub framing: OriginResponseFraming,

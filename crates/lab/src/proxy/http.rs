@@ -15,7 +15,6 @@ use crate::origin::{
     ServerRole,
 };
 
-/// Builds an HTTP proxy.
 #[derive(Debug, Default)]
 pub struct HttpProxyBuilder {
     /// The routes and rules.
@@ -79,7 +78,6 @@ pub struct HttpProxy {
 }
 
 impl HttpProxy {
-    /// A builder of a proxy.
     #[must_use]
     pub fn builder() -> HttpProxyBuilder {
         HttpProxyBuilder::default()
@@ -97,7 +95,6 @@ impl HttpProxy {
         self.origin.url("")
     }
 
-    /// Its URL with a login.
     #[must_use]
     pub fn url_with_login(&self, user: &str, password: &str) -> String {
         self.url()

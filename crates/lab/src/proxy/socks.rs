@@ -41,7 +41,6 @@ impl SocksProxyBuilder {
         self
     }
 
-    /// Requires a user and a password.
     #[must_use]
     pub fn require_login(mut self, user: &str, password: &str) -> Self {
         self.script.login = Some((user.into(), password.into()));
@@ -84,7 +83,6 @@ impl SocksProxyBuilder {
     }
 }
 
-/// All requests.
 type SocksRequestLog = Arc<Mutex<Vec<SocksRequest>>>;
 
 /// A running SOCKS5 proxy. When dropped, it closes all its connections.
@@ -97,7 +95,6 @@ pub struct SocksProxy {
 }
 
 impl SocksProxy {
-    /// A builder of a proxy.
     #[must_use]
     pub fn builder() -> SocksProxyBuilder {
         SocksProxyBuilder::default()

@@ -16,7 +16,6 @@ const LOGIN_VERSION: u8 = 1;
 /// No login is needed.
 const NO_LOGIN: u8 = 0;
 
-/// User and password.
 const USER_PASSWORD: u8 = 2;
 
 /// None of the offered methods is accepted.
@@ -44,11 +43,9 @@ impl fmt::Display for SocksTarget {
 /// The request of a client.
 #[derive(Debug, Clone, Default)]
 pub struct SocksRequest {
-    /// The offered methods.
     pub offered_methods: Vec<u8>,
     /// The user and the password.
     pub login: Option<(String, String)>,
-    /// The target.
     pub target: Option<SocksTarget>,
 }
 

@@ -87,7 +87,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         within(LIMIT, self.read_response(line.starts_with("HEAD"))).await
     }
 
-    /// Reads a response.
     pub(crate) async fn read_response(&mut self, headless: bool) -> RawResponse {
         let mut response = RawResponse {
             head: String::new(),
@@ -227,7 +226,6 @@ pub(crate) fn content() -> ResourceContent {
     ResourceContent::random(3, 300_001)
 }
 
-/// A range of it.
 pub(crate) fn part(range: std::ops::Range<u64>) -> Vec<u8> {
     content().slice(range)
 }

@@ -40,7 +40,6 @@ pub(crate) static NO_CHALLENGES: AuthChallenges = AuthChallenges {
 /// A peer accepts credentials only in schemes that haul does not support.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnsupportedAuth {
-    /// The schemes.
     #[error("it accepts only {}; haul supports Basic and Digest", .0.join(", "))]
     Schemes(Vec<String>),
     /// The peer names no scheme.

@@ -154,7 +154,6 @@ pub(crate) fn config(url: &str) -> S3Config {
     }
 }
 
-/// A client.
 pub(crate) async fn connect(config: S3Config) -> S3Client {
     within(LIMIT, Box::pin(config.connect(ClientConfig::default())))
         .await

@@ -101,7 +101,6 @@ fn collapsed(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(words.join(&b' '))
 }
 
-/// The scope of a signature, as it is signed.
 pub(super) fn signature_scope(claimed: &ClaimedSignature) -> String {
     format!("{}/{}/s3/aws4_request", claimed.day, claimed.region)
 }

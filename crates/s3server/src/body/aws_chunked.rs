@@ -32,7 +32,6 @@ const BLANKS: [char; 2] = [' ', '\t'];
 /// A field that follows the body, its name in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrailerField {
-    /// The name.
     pub name: String,
     /// The value, without blanks around it.
     pub value: String,

@@ -19,7 +19,6 @@ const AWS_CHUNKED: &str = "aws-chunked";
 /// The checksum that a client announces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AnnouncedChecksum {
-    /// In the header.
     Header(DigestAlgorithm, Vec<u8>),
     /// In a field that follows the body.
     Trailer(DigestAlgorithm),
@@ -30,7 +29,6 @@ pub(crate) enum AnnouncedChecksum {
 pub(crate) struct BodyExpectations {
     /// How the body is signed.
     pub payload: PayloadMode,
-    /// Content-MD5.
     pub content_md5: Option<Vec<u8>>,
     /// At most one, as S3 has it.
     pub checksum: Option<AnnouncedChecksum>,
@@ -40,7 +38,6 @@ pub(crate) struct BodyExpectations {
 }
 
 impl AnnouncedChecksum {
-    /// The algorithm.
     pub(crate) fn algorithm(&self) -> DigestAlgorithm {
         match self {
             Self::Header(algorithm, _) | Self::Trailer(algorithm) => *algorithm,

@@ -31,9 +31,7 @@ struct PageOfKeys {
 /// Where a page begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PageOfKeysStart {
-    /// After a key.
     AfterKey(String),
-    /// After all keys with a prefix.
     AfterPrefix(String),
 }
 

@@ -20,7 +20,6 @@ pub struct AccessOptions {
     pub users: Vec<AuthRule>,
     /// Users whose passwords are hashed. A file without a user still closes the store.
     pub auth_files: Vec<AuthFile>,
-    /// Tokens.
     pub tokens: Vec<TokenRule>,
     /// More tokens. A file without a token still closes the store.
     pub token_files: Vec<TokenFile>,
@@ -86,7 +85,6 @@ pub enum AccessError {
     },
 }
 
-/// A user.
 #[derive(Debug)]
 pub(super) struct UserAccount {
     /// For the log.
@@ -111,7 +109,6 @@ pub(super) struct UserAccounts {
     pub(super) hasher: SecretHasher,
     /// By the digest of the name.
     pub(super) users: HashMap<SecretDigest, UserAccount>,
-    /// By the digest of the token.
     pub(super) tokens: HashMap<SecretDigest, Arc<[AccessScope]>>,
     /// Every hash of a user. The password of an unknown user is checked against one of these,
     /// chosen by the name. So an unknown name takes as long as a known one, whatever hashes are in
@@ -187,7 +184,6 @@ impl UserAccounts {
     }
 }
 
-/// Adds a rule to its user.
 fn add_rule(
     users: &mut HashMap<SecretDigest, UserAccountBuilder>,
     entry: SecretDigest,
@@ -245,7 +241,6 @@ pub(super) enum SecretDigestKind {
     User = 1,
     /// A user's name with the password.
     Login = 2,
-    /// A token.
     Token = 3,
 }
 

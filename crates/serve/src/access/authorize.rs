@@ -56,7 +56,6 @@ struct AccessRules {
 /// The parts of a request that matter for its permissions.
 #[derive(Clone, Copy)]
 pub struct AccessRequest<'a> {
-    /// The request method.
     pub method: &'a Method,
     /// The path, parsed.
     pub path: &'a RequestPath,

@@ -281,7 +281,6 @@ pub enum WebOriginError {
 }
 
 impl WebOrigin {
-    /// Whether a header value is this origin.
     pub(super) fn matches(&self, value: &HeaderValue) -> bool {
         // Browsers write an origin in one way only.
         value.as_bytes() == self.0.as_bytes()

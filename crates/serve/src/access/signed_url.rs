@@ -43,7 +43,6 @@ use crate::{ObjectKey, ObjectKeyError, RequestPath};
 /// The parameter with the expiry.
 pub const EXPIRES_PARAMETER: &str = "haul-expires";
 
-/// The parameter with the signature.
 pub const SIGNATURE_PARAMETER: &str = "haul-signature";
 
 /// First line of the signed text: no other use of the same key signs a text that begins so.
@@ -93,7 +92,6 @@ pub enum SigningKeyError {
 pub(super) enum SignatureCheck {
     /// The query has no signature.
     Unsigned,
-    /// The signature is valid, for this method.
     Valid(SignableMethod),
     /// The signature is valid, but expired.
     Expired,

@@ -69,7 +69,6 @@ pub(crate) enum ConnectionProtocol {
     Http2,
 }
 
-/// Serves one connection.
 pub(crate) async fn drive<S: ServerTransport + 'static>(
     stream: S,
     protocol: ConnectionProtocol,
@@ -167,7 +166,6 @@ enum ParkedConnectionOutcome {
     Failed(EarlyClose),
 }
 
-/// Drives one connection.
 pub(super) struct ServerConnectionDriver {
     pub(super) connection: Arc<ConnectionState>,
     /// Cancelled when the connection must end after its current request.

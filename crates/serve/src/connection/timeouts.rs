@@ -19,7 +19,6 @@ use tokio::time::{Instant, Sleep};
 /// In effect never, but small enough for any clock.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// The timeouts of one connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionTimeouts {
     /// Times within [`Timeouts`] are since this moment.
@@ -128,7 +127,6 @@ impl ConnectionTimeouts {
         !self.has_expired.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether a timeout has expired.
     pub(crate) fn has_expired(&self) -> bool {
         self.has_expired.load(Ordering::Relaxed)
     }
@@ -142,7 +140,6 @@ impl ConnectionTimeouts {
     }
 }
 
-/// The timer of one connection.
 pub(super) struct ConnectionTimer<'a> {
     timeouts: Arc<ConnectionTimeouts>,
     sleep: Pin<&'a mut Sleep>,

@@ -26,7 +26,6 @@ use crate::page::{
 use crate::store::{OpenFolder, StoreError};
 use crate::{ObjectKey, escaped_name};
 
-/// A request for a folder.
 #[derive(Debug)]
 pub(crate) struct FolderRequest {
     /// GET or HEAD.
@@ -67,7 +66,6 @@ pub(crate) fn request_origin(head: &request::Parts, is_tls: bool) -> Option<Stri
     (!host.is_empty()).then(|| format!("{scheme}://{host}"))
 }
 
-/// Responds with a folder.
 pub(crate) async fn respond(server: Arc<FileServer>, request: FolderRequest) -> ServeResponse {
     let (key, format) = (request.key.clone(), request.format);
     let is_format_requested = request.query.format.is_some();

@@ -16,7 +16,6 @@ use crate::connection::ConnectionState;
 use crate::page::form::{FormError, FormReader};
 use crate::store::StoreError;
 
-/// One file of a form.
 struct FormFileSource<'a> {
     form: &'a mut FormReader<IncomingBody>,
     is_finished: bool,
@@ -38,7 +37,6 @@ impl UploadSource for FormFileSource<'_> {
     }
 }
 
-/// A request with an upload form.
 pub(crate) struct FormRequest {
     /// The folder that receives the files.
     pub(crate) folder: ObjectKey,

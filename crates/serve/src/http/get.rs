@@ -40,7 +40,6 @@ pub(crate) struct FileRequest<'a> {
     pub(crate) is_personal: bool,
 }
 
-/// Responds with a file.
 pub(crate) fn respond(
     server: &FileServer,
     mappings: Option<&MappingRegistry>,

@@ -324,7 +324,6 @@ pub(super) struct UploadGuard {
 }
 
 impl UploadGuard {
-    /// Guards an upload.
     pub(super) fn new(upload: Upload, disk: &DiskThreads) -> Self {
         Self {
             upload: Some(Box::new(upload)),

@@ -27,7 +27,6 @@ pub enum RequestBodyError {
     Slow,
 }
 
-/// The body of one request.
 #[derive(Debug)]
 pub struct IncomingBody {
     /// Present until this is dropped.
@@ -85,7 +84,6 @@ impl IncomingBody {
         self.trailers.take()
     }
 
-    /// Whether the body has ended.
     pub(crate) fn is_end_stream(&self) -> bool {
         self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }

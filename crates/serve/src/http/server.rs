@@ -67,7 +67,6 @@ impl Default for FileServerOptions {
 /// A store and the options to serve it with.
 #[derive(Debug)]
 pub struct FileServer {
-    /// The files.
     pub(crate) store: Arc<FileStore>,
     /// The threads that may block.
     pub(crate) disk: DiskThreads,
@@ -91,7 +90,6 @@ pub(crate) struct TotalRateLimits {
 }
 
 impl FileServer {
-    /// Serves a store.
     #[must_use]
     pub fn new(store: Arc<FileStore>, disk: DiskThreads, options: FileServerOptions) -> Self {
         store.set_threads(&disk);
@@ -113,7 +111,6 @@ impl FileServer {
         }
     }
 
-    /// The files.
     #[must_use]
     pub fn store(&self) -> &Arc<FileStore> {
         &self.store

@@ -83,7 +83,6 @@ pub struct AccessRecord {
 /// Maximum bytes of a client's field that are shown.
 const MAX_FIELD_BYTES: usize = 8 * 1024;
 
-/// The format of an access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessLogFormat {
     /// Apache's `%h %l %u %t "%r" %>s %b`.

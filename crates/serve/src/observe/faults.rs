@@ -81,7 +81,6 @@ pub enum BodyRefusal {
     TooLarge,
     /// The quota is used up.
     Quota,
-    /// The disk is full.
     DiskFull,
     /// The digest does not match.
     Digest,

@@ -44,9 +44,7 @@ pub struct ServeMetrics {
     refused_connections: ShardedCounters<1>,
     /// Started and ended uploads.
     uploads: ShardedCounters<2>,
-    /// By [`ConnectionFault`].
     faults: ShardedCounters<{ ConnectionFault::ALL.len() }>,
-    /// By [`BodyRefusal`].
     refused_bodies: ShardedCounters<{ BodyRefusal::ALL.len() }>,
 }
 

@@ -146,7 +146,6 @@ pub enum ListQueryError {
     /// Not a cursor of this server.
     #[error("{0} is not a cursor of this server")]
     Cursor(ListQueryParameter),
-    /// A cursor of another order.
     #[error(
         "{0} is a cursor of another order: use it with the sort and order of the listing that it came from"
     )]
@@ -165,17 +164,11 @@ pub enum ListQueryError {
 /// The known parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ListQueryParameter {
-    /// `format`
     Format,
-    /// `sort`
     Sort,
-    /// `order`
     Order,
-    /// `after`
     After,
-    /// `before`
     Before,
-    /// `limit`
     Limit,
 }
 

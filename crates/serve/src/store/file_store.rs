@@ -29,7 +29,6 @@ use crate::ObjectKey;
 /// A condition on the version that has a key now; `None` means that no file has it.
 pub type VersionCheck<'a> = &'a dyn Fn(Option<&FileMetadata>) -> bool;
 
-/// Options of a store.
 #[derive(Debug, Clone)]
 pub struct FileStoreOptions {
     /// Whether files may be changed. A read-only store creates nothing, not even its temporary

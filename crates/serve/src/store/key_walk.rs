@@ -60,7 +60,6 @@ pub struct WalkedKey {
 /// What has a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalkedKind {
-    /// A file.
     File(FileMetadata),
     /// A folder that is an object, and when it was changed.
     FolderObject(SystemTime),

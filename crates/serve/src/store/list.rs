@@ -80,7 +80,6 @@ pub struct OpenFolder {
     dir: OwnedFd,
 }
 
-/// An entry of a folder that was opened.
 #[derive(Debug)]
 pub(crate) struct OpenedEntry {
     pub(crate) name: Vec<u8>,

@@ -23,7 +23,6 @@ use crate::ObjectKey;
 /// Sweeps that a file stays open without being requested.
 const MAX_IDLE_SWEEPS: u32 = 2;
 
-/// A cached file.
 #[derive(Debug, Clone)]
 struct CachedFile {
     object: Arc<OpenObject>,

@@ -215,7 +215,6 @@ impl StorageQuota {
         }
     }
 
-    /// Begins a recount.
     pub(super) fn begin_recount(&self) -> RecountStart {
         let count = self.lock();
         RecountStart {

@@ -39,7 +39,6 @@ pub(super) const CREATE_FLAGS: OFlags = OFlags::RDWR
 /// What an upload in parts is of.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoredUploadInfo {
-    /// The bucket.
     pub bucket: String,
     /// The key as S3 has it.
     pub key: String,

@@ -57,7 +57,6 @@ pub(super) struct FileVersionId {
     changed: i128,
 }
 
-/// Metadata of a version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileMetadata {
     /// Length in bytes.
@@ -112,7 +111,6 @@ impl FileVersionId {
 }
 
 impl FileMetadata {
-    /// The metadata of a version.
     pub(super) fn new(
         identity: &FileVersionId,
         digest: Option<Checksum>,

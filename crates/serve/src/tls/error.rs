@@ -21,10 +21,7 @@ pub enum CertificateError {
     },
     /// A pipe, a folder or a device: it could not be read again when it changes.
     #[error("{} is not a file", path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-    },
+    NotAFile { path: PathBuf },
     /// Larger than any certificate.
     #[error("{} has more than {MAX_FILE_BYTES} bytes, which no certificate or key has", path.display())]
     TooLarge {

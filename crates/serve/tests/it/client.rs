@@ -149,7 +149,6 @@ impl TestClient {
         response
     }
 
-    /// Reads the head of a response.
     #[track_caller]
     pub(crate) fn read_head(&mut self) -> TestResponse {
         match self.read_head_or_end() {

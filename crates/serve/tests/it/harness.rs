@@ -92,7 +92,6 @@ impl ServerSetup {
         setup
     }
 
-    /// Starts the server.
     pub(crate) fn start(self) -> TestServer {
         watch_panics();
         let folder = match &self.parent {
@@ -216,7 +215,6 @@ impl TestServer {
         self.workers.as_ref().unwrap().stop_token()
     }
 
-    /// Shuts the server down.
     pub(crate) fn shut_down(&mut self, grace: Duration) -> usize {
         self.server = None;
         let outcome = self.workers.take().unwrap().shut_down(grace).unwrap();

@@ -20,12 +20,10 @@ use std::str::FromStr;
 /// The longest path that fits into a `sockaddr_un` together with its NUL (unix(7)), in bytes.
 const MAX_PATH_LEN: usize = 107;
 
-/// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
     /// A port of a host.
     Tcp {
-        /// The host.
         host: ListenHost,
         /// 0 is any free port.
         port: u16,

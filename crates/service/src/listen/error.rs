@@ -43,10 +43,7 @@ pub enum ListenError {
     },
     /// The socket's path exists and is not a stream socket, so it is not removed.
     #[error("{} is there already and is not a stream socket", path.display())]
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-    },
+    NotASocket { path: PathBuf },
     /// The service manager handed over no such socket.
     #[error("{address}: no such socket was handed over")]
     NotInherited {

@@ -106,12 +106,10 @@ impl fmt::Display for BoundAddress {
     }
 }
 
-/// An address that is bound.
 #[derive(Debug)]
 pub struct BoundListener {
     /// [`BindOptions::sockets`] listeners of the address.
     pub listeners: Vec<Listener>,
-    /// The address.
     pub local: BoundAddress,
     /// The file that was created for a Unix socket. Dropping it removes the file: keep it until nothing more is accepted.
     pub file: Option<SocketFile>,

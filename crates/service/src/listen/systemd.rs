@@ -32,7 +32,6 @@ pub enum InheritedSocketsError {
     Environment {
         /// Its name.
         variable: &'static str,
-        /// Its value.
         value: String,
     },
     /// They were taken before.
@@ -40,22 +39,15 @@ pub enum InheritedSocketsError {
     AlreadyTaken,
     /// An announced descriptor is not open.
     #[error("descriptor {number} was announced and is not open")]
-    NotOpen {
-        /// Its number.
-        number: RawFd,
-    },
+    NotOpen { number: RawFd },
     /// A file, a datagram socket, or a connection (`Accept=yes`).
     #[error(
         "the descriptor {name:?} that was handed over is not a listening stream socket (ListenStream= with Accept=no)"
     )]
-    NotListening {
-        /// Its name.
-        name: String,
-    },
+    NotListening { name: String },
     /// The system refuses to set its options.
     #[error("the socket {name:?} that was handed over cannot be used")]
     Io {
-        /// Its name.
         name: String,
         /// The error of the system.
         source: io::Error,

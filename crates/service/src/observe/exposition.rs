@@ -3,7 +3,6 @@
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
-/// A source of metrics.
 pub trait MetricSource: Send + Sync {
     /// Writes its families. It may read files of `/proc`, so it is called on a blocking thread.
     fn write_metrics(&self, out: &mut MetricsText);

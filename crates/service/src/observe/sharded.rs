@@ -24,7 +24,6 @@ pub(super) fn thread_number() -> usize {
     NUMBER.with(|number| *number)
 }
 
-/// `N` counters, sharded.
 #[derive(Debug)]
 pub struct ShardedCounters<const N: usize> {
     /// Their number is a power of two.

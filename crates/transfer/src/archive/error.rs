@@ -52,7 +52,6 @@ pub enum ArchiveError {
     /// A path that cannot be the name of an entry.
     #[error("{} cannot be the name of an entry: {what}", .path.display())]
     InvalidName {
-        /// The path.
         path: PathBuf,
         /// What is wrong with it.
         what: &'static str,

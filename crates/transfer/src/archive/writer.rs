@@ -66,7 +66,6 @@ pub struct ArchiveOptions {
     pub wrapping: StorageWrapping,
 }
 
-/// The location of an entry in an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardEntryLocation {
     /// The archive's name without its directory; `-` for a stream.
@@ -90,7 +89,6 @@ pub enum ShardEntryContent<'a> {
     Pieces(&'a [Bytes]),
     /// `length` bytes from a reader. Further bytes are not read.
     Reader {
-        /// The reader.
         reader: &'a mut dyn Read,
         /// The length in bytes.
         length: u64,

@@ -19,7 +19,6 @@ use crate::list::ListEntry;
 use crate::manifest::{JobRowState, ManifestRow, RowTimings};
 use crate::options::{DownloadJob, JobOutput};
 
-/// One job of a batch.
 #[derive(Debug)]
 pub(super) struct BatchJob {
     /// The job for the engine: URL, output path, checksums.

@@ -17,7 +17,6 @@ use crate::error::{GetError, LocalError, OriginError};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::manifest::{JobRowState, Manifest, ManifestError, ManifestRow, ManifestRowError};
 
-/// The outcome of a job.
 #[derive(Debug)]
 pub(super) struct JobOutcome {
     pub(super) row: ManifestRow,
@@ -30,7 +29,6 @@ pub(super) struct JobOutcome {
 }
 
 impl JobOutcome {
-    /// A job that failed.
     pub(super) fn failed(job: &BatchJob, error: GetError) -> Self {
         let mut row = job.row(JobRowState::Failed);
         row.error = Some(ManifestRowError {

@@ -23,7 +23,6 @@ pub enum BatchOutput {
 /// An archive that files are written to.
 #[derive(Debug)]
 pub struct BatchArchive {
-    /// Writes the archive.
     pub writer: ShardWriter,
     /// A directory for files that are too large to be kept in memory until they are in the archive.
     pub staging_directory: PathBuf,

@@ -103,7 +103,6 @@ impl WriteBuffer {
         std::mem::take(&mut *buffered).files
     }
 
-    /// Takes all files.
     #[must_use]
     pub(super) fn take_all(&self) -> Vec<FetchedFile> {
         std::mem::take(&mut *self.lock()).files

@@ -95,7 +95,6 @@ impl NamedObjects {
         }
     }
 
-    /// The bucket.
     #[must_use]
     pub fn bucket(&self) -> &str {
         match self {

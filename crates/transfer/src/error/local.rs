@@ -67,10 +67,7 @@ pub enum LocalError {
     },
     /// The file cannot be put into the archive. The path is its name there.
     #[error("{source}")]
-    Archive {
-        /// The error of the archive.
-        source: Box<ArchiveError>,
-    },
+    Archive { source: Box<ArchiveError> },
 }
 
 impl LocalError {

@@ -38,10 +38,7 @@ pub enum NetworkError {
     },
     /// The download was too slow, or took too long.
     #[error("{limit}")]
-    LimitExceeded {
-        /// The limit.
-        limit: ExceededLimit,
-    },
+    LimitExceeded { limit: ExceededLimit },
     /// The file cannot be read at any offset, and is too large to be held in memory.
     #[error("cannot be read at any offset: {reason}, and it has more than {} MiB", .limit >> 20)]
     NoRandomAccess {

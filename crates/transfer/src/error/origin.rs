@@ -12,7 +12,6 @@ pub enum OriginError {
     /// A status that ends the job.
     #[error("{}", status_text(*.status, *.credentials_sent, .realm.as_deref(), *.retry_after))]
     Status {
-        /// The status.
         status: StatusCode,
         /// Whether credentials had been sent.
         credentials_sent: bool,

@@ -46,7 +46,6 @@ pub enum VerificationError {
     /// A digest is not the one expected.
     #[error("has {algorithm} {found}, where {expected_by} says {expected}")]
     Checksum {
-        /// Which digest.
         algorithm: DigestAlgorithm,
         /// In hexadecimal.
         expected: String,
@@ -62,7 +61,6 @@ pub enum VerificationError {
     PieceDigest {
         /// The piece.
         range: Range<u64>,
-        /// Which digest.
         algorithm: DigestAlgorithm,
     },
     /// The origin has another file, for example one of another size than the job expects.

@@ -108,7 +108,6 @@ impl JournalHeader {
         self
     }
 
-    /// Whether the validators are from this URL.
     #[must_use]
     pub fn has_validators_of(&self, url: &Url) -> bool {
         match &self.source {

@@ -154,7 +154,6 @@ impl ListEntry {
         })
     }
 
-    /// Sets a field.
     fn set(&mut self, name: ListField, text: &str) -> Result<(), BadLineProblem> {
         match name {
             ListField::Url => {}
@@ -173,11 +172,8 @@ impl ListEntry {
 /// The meaning of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListField {
-    /// The field `url`.
     Url,
-    /// The field `path`.
     Path,
-    /// The field `size`.
     Size,
     /// The field `checksum`: an algorithm and a digest.
     Checksum,

@@ -32,7 +32,6 @@ pub(super) struct LineReader {
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadLine {
-    /// A line.
     Line,
     /// A line that was too long. It was skipped.
     TooLong,

@@ -86,7 +86,6 @@ impl UrlList {
         Some(self.with_options(first, entry))
     }
 
-    /// Parses a line that is a URL.
     fn parse_url_line(&mut self) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         let url = self

@@ -13,7 +13,6 @@ const JSON_ROW_PREFIXES: [&str; 3] = [
     "{\"state\":\"skipped\",\"url\":\"",
 ];
 
-/// The format of one manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ManifestFormat {
     /// `.jsonl`, `.ndjson`: one JSON object a line.
@@ -29,7 +28,6 @@ pub(super) enum ParsedRow {
     Row(Box<ManifestRow>),
     /// A row whose content changed after it was written.
     Damaged,
-    /// Not a row.
     NotARow,
 }
 

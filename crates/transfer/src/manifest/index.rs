@@ -25,7 +25,6 @@ pub(super) struct ManifestIndex {
     entries: Vec<ManifestIndexEntry>,
 }
 
-/// The last row of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LastJobRow {
     /// The row's offset in the file.

@@ -29,7 +29,6 @@ impl JobRowState {
         }
     }
 
-    /// The state of a name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         [Self::Done, Self::Failed, Self::Skipped]
             .into_iter()

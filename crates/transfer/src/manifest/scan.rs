@@ -66,7 +66,6 @@ impl<'a> ManifestLines<'a> {
         }
     }
 
-    /// All lines.
     pub(super) fn new(storage: &'a dyn PartialStorage) -> Self {
         Self::from(storage, 0, CHUNK)
     }

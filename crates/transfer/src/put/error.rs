@@ -60,7 +60,6 @@ pub enum PutError {
     Status {
         /// Where the file was to go.
         url: Box<Url>,
-        /// The status.
         status: StatusCode,
         /// The first line of the response.
         text: Option<String>,
@@ -86,7 +85,6 @@ pub enum PutError {
     PartsLeft {
         /// The object.
         target: S3Address,
-        /// The upload.
         upload_id: String,
     },
     /// The file cannot be divided into parts.

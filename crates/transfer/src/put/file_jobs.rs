@@ -224,7 +224,6 @@ impl FileJobs {
         }
     }
 
-    /// The next file of a list.
     fn next_listed(&mut self) -> Option<FoundUpload> {
         loop {
             let list = self.settings.list.as_mut()?;

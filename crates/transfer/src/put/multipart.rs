@@ -25,7 +25,6 @@ use super::single_request::RangeDigests;
 use super::slots::UploadSlot;
 use crate::disk::blocking;
 
-/// An upload that has begun.
 struct BegunUpload {
     upload: MultipartUpload,
     plan: PartPlan,
@@ -374,7 +373,6 @@ impl BegunUpload {
     }
 }
 
-/// Sends one part.
 struct PartSender {
     context: UploadContext,
     upload: Arc<MultipartUpload>,
@@ -383,7 +381,6 @@ struct PartSender {
 }
 
 impl PartSender {
-    /// Sends the part in its slot.
     async fn send(mut self, path: &Path, slot: UploadSlot) -> Result<KnownPart, PutError> {
         self.part.sent.slot = Some(Arc::clone(slot.activity()));
         // Read when it is about to be sent: then it is sent from the page cache.

@@ -62,7 +62,6 @@ impl Default for PutOptions {
 /// What is uploaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UploadInput {
-    /// A file.
     File(PathBuf),
     /// Standard input, to its end.
     Stdin,
@@ -83,7 +82,6 @@ impl fmt::Display for UploadInput {
 /// An object that is copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceObject {
-    /// The object.
     pub address: S3Address,
     /// Its size in bytes, as a list or a response said it.
     pub size: u64,
@@ -170,7 +168,6 @@ impl From<S3Address> for UploadTarget {
     }
 }
 
-/// One upload.
 #[derive(Debug, Clone)]
 pub struct UploadJob {
     /// The caller's number for the job; events carry it.

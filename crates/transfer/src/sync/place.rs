@@ -21,7 +21,6 @@ const CHUNKS_AHEAD: usize = 16;
 /// A side of a sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SyncPlace {
-    /// A folder.
     Folder(PathBuf),
     /// Everything below a prefix, which ends with a slash or is empty.
     Bucket(S3Address),

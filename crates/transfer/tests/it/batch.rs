@@ -227,7 +227,6 @@ impl BatchCase {
         self.dir.path().join(name)
     }
 
-    /// Asserts the content of a file.
     #[track_caller]
     pub(crate) fn assert_file(&self, name: &str, content: &ResourceContent) {
         let found = std::fs::read(self.path(name)).unwrap();

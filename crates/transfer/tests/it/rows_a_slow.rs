@@ -21,7 +21,6 @@ fn case_with_automatic_segments() -> JobCase {
     case
 }
 
-/// The length of the requested range.
 fn range_length(request: &RecordedRequest, content: &ResourceContent) -> u64 {
     let range = request.range(content.length()).unwrap();
     range.end - range.start

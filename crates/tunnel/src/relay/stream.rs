@@ -20,7 +20,6 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> AnyStream for T {}
 
 /// The stream of one peer.
 pub enum RelayStream {
-    /// TCP.
     Tcp(TcpStream),
     /// A Unix socket.
     Unix(UnixStream),

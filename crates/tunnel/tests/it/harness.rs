@@ -93,7 +93,6 @@ pub(crate) fn direct() -> UpstreamOptions {
     proxy_chain(&[])
 }
 
-/// An upstream through one proxy.
 pub(crate) fn through_proxy(proxy: &str) -> UpstreamOptions {
     proxy_chain(&[&[proxy.to_owned()]])
 }
@@ -143,7 +142,6 @@ impl EngineFixture {
         Self::with_config(config(ListenerKind::Forward(target), upstream))
     }
 
-    /// A listener of this kind.
     pub(crate) fn with_kind(kind: ListenerKind, upstream: UpstreamOptions) -> Self {
         Self::with_config(config(kind, upstream))
     }

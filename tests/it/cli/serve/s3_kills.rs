@@ -100,7 +100,6 @@ struct PartUploads {
     bytes: Vec<u8>,
     /// Bytes of an upload that nothing interrupts, with its heads.
     total: u64,
-    /// The responses to it.
     responses: u64,
     expected: [String; 2],
 }

@@ -330,7 +330,6 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// The address of a proxy.
 fn proxy_address(text: &str) -> Result<SocketAddr, CommandError> {
     let text = text
         .strip_prefix("http://")

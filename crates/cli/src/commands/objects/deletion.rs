@@ -120,7 +120,6 @@ impl DeletionOutput {
     }
 }
 
-/// The object of a key.
 fn object(bucket: &str, key: &str) -> Map<String, Value> {
     let url = S3Address::new(bucket, key).to_string();
     FileAction::Delete.object(&[("url", &url), ("bucket", bucket), ("key", key)])

@@ -27,7 +27,6 @@ pub(super) struct TunnelListenerSet {
     other_addresses: Vec<BoundAddress>,
 }
 
-/// An open listener.
 #[derive(Debug)]
 pub(super) struct OpenTunnelListener {
     planned: PlannedTunnel,

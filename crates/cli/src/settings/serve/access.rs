@@ -42,7 +42,6 @@ impl AccessSummary {
         self.users + self.tokens > 0
     }
 
-    /// Whether nobody has access.
     fn allows_nobody(&self) -> bool {
         let others = self.anonymous.as_ref();
         self.users + self.tokens == 0 && !self.has_signed_urls && others.is_some_and(Vec::is_empty)

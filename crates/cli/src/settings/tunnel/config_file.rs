@@ -183,7 +183,6 @@ fn read_text(path: &Path) -> Result<String, SettingError> {
         .map_err(|_| SettingError::new(format!("--config: {shown} is not UTF-8")))
 }
 
-/// The flag of a key.
 fn flag_name(key: &str) -> String {
     match key {
         "user" | "password-file" => format!("proxy-{key}"),

@@ -17,13 +17,10 @@ const NONCE: &str = "bGFiIG5vbmNl";
 /// The login that an origin or a proxy requires, and its scheme.
 #[derive(Debug, Clone)]
 pub struct RequiredLogin {
-    /// The user.
     user: String,
-    /// The password.
     password: String,
     /// The realm of the challenge.
     realm: String,
-    /// The scheme.
     scheme: RequiredAuthScheme,
     /// Whether a proxy requires it: 407 and its fields.
     proxy: bool,

@@ -17,7 +17,6 @@ use crate::connector::config::{ConnectorConfig, ResolverChoice};
 /// thread for each name.
 pub(super) const MAX_LOOKUPS: usize = 64;
 
-/// The state of one lookup.
 #[derive(Debug, Clone)]
 pub(super) enum LookupState {
     /// It waits for other lookups to end.

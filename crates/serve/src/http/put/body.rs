@@ -38,7 +38,6 @@ impl UploadSource for IncomingBody {
     }
 }
 
-/// The body of an upload.
 pub(super) struct UploadBody<S> {
     source: S,
     /// Bytes that the body may still have.
@@ -94,7 +93,6 @@ pub(super) struct CoalescedChunks {
     chunks: Vec<Bytes>,
     /// Short chunks that follow them.
     short: ShortChunks,
-    /// Bytes of all chunks.
     bytes: usize,
 }
 
@@ -133,12 +131,10 @@ impl CoalescedChunks {
         };
     }
 
-    /// Bytes of all chunks.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// All chunks.
     pub(super) fn into_chunks(mut self) -> Vec<Bytes> {
         self.seal();
         self.chunks

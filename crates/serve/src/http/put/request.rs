@@ -38,7 +38,6 @@ enum UploadPrecheck {
 pub struct UploadRequest {
     /// The key to store it under.
     pub(crate) key: ObjectKey,
-    /// The conditions of the request.
     pub(super) conditions: RequestConditions,
     /// The expected digests of the body.
     pub(super) digests: Vec<Checksum>,

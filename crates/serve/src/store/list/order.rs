@@ -51,7 +51,6 @@ pub enum PageStart {
 /// A request for a page of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
-    /// The sort key.
     pub sort: SortKey,
     /// Whether the greatest come first. Folders come first in any case.
     pub descending: bool,

@@ -1,6 +1,5 @@
 //! Parses responses strictly (RFC 9112).
 
-/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TestResponse {
     pub(crate) status: u16,

@@ -20,7 +20,6 @@ pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Http2Frame {
     pub(crate) kind: u8,
@@ -30,7 +29,6 @@ pub(crate) struct Http2Frame {
 }
 
 impl Http2Frame {
-    /// A frame.
     pub(crate) fn new(kind: u8, flags: u8, stream: u32, payload: impl Into<Vec<u8>>) -> Self {
         Self {
             kind,
