@@ -57,7 +57,6 @@ impl ResultColumns {
         }
     }
 
-    /// Adds results.
     pub(crate) fn extend(&mut self, rows: impl IntoIterator<Item = ManifestRow>) {
         rows.into_iter().for_each(|row| self.add(row));
     }

@@ -66,7 +66,6 @@ pub(crate) struct PythonEngine {
     running: AtomicU64,
     /// Receivers of batches, for the end of the interpreter.
     receivers: Mutex<Vec<Weak<EventReceiver>>>,
-    /// Stops everything.
     stop: CancellationToken,
 }
 

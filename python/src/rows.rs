@@ -118,7 +118,6 @@ impl Drop for PythonRows {
     }
 }
 
-/// Pulls rows from an iterator.
 struct RowPuller {
     iterator: Py<PyIterator>,
     urls: ListUrlParser,

@@ -279,7 +279,6 @@ fn read(name: &str, path: &Path) -> Result<Vec<u8>, HaulError> {
     })
 }
 
-/// A parsed argument.
 pub(crate) fn argument<T, E: std::error::Error>(
     name: &str,
     parsed: Result<T, E>,

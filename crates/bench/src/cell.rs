@@ -37,7 +37,6 @@ impl LevelError {
 }
 
 impl Cell {
-    /// A cell of these levels.
     #[must_use]
     pub fn new<'a>(levels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let levels = levels

@@ -111,12 +111,9 @@ pub struct Guess<C = Cell> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuessMetric {
-    /// The wall time.
     #[default]
     Wall,
-    /// The CPU time of the client.
     ClientCpu,
-    /// The CPU time of the server.
     ServerCpu,
 }
 

@@ -67,7 +67,6 @@ pub struct LoadPlan {
     pub is_kept_alive: bool,
     /// When the next request begins.
     pub pace: LoadPace,
-    /// When the load ends.
     pub end: LoadEnd,
     /// The TLS settings for https URLs.
     pub tls: Arc<rustls::ClientConfig>,
@@ -114,7 +113,6 @@ pub enum LoadPace {
     Rate(f64),
 }
 
-/// When a load ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LoadEnd {
     /// After so many requests.
@@ -132,7 +130,6 @@ pub enum LoadError {
     /// A URL is not http or https, or not one that the protocol can send.
     #[error("cannot send requests for {0}")]
     Url(String),
-    /// The plan has no URL.
     #[error("no URL")]
     NoUrl,
 }

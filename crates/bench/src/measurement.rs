@@ -55,7 +55,6 @@ pub struct LatencyQuantiles {
     pub p99_s: f64,
     /// 999 of a thousand.
     pub p999_s: f64,
-    /// The longest.
     pub max_s: f64,
 }
 

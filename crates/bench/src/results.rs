@@ -141,7 +141,6 @@ pub struct Spread {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RatioInterval {
     pub ratio: f64,
-    /// The lower end.
     pub low: f64,
     /// The upper end.
     pub high: f64,
@@ -164,11 +163,9 @@ pub struct GuessResults {
     pub compared: String,
     /// The ratio that was found; `None` where a cell is missing.
     pub ratio: Option<RatioInterval>,
-    /// Whether it holds.
     pub verdict: GuessVerdict,
 }
 
-/// Whether a guess holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuessVerdict {

@@ -73,7 +73,6 @@ impl DnsServer {
         }
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -147,7 +147,6 @@ const HABITS: [DrawnHabit; 10] = [
 ];
 
 impl DrawnOrigin {
-    /// Draws an origin.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut draw = Draw::new(seed, u64::MAX);

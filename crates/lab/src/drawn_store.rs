@@ -37,7 +37,6 @@ pub struct DrawnStore {
 }
 
 impl DrawnStore {
-    /// Draws a store.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut draw = Draw::new(seed, u64::MAX);

@@ -56,7 +56,6 @@ pub struct StoreRequest {
     pub query: BTreeMap<String, String>,
     /// Header fields with lower-case names.
     pub headers: BTreeMap<String, String>,
-    /// Bytes of the body.
     pub body_length: usize,
 }
 
@@ -70,7 +69,6 @@ pub struct StoredBytes {
     pub headers: BTreeMap<String, String>,
 }
 
-/// Chooses a fault for a request.
 type FaultRule = Box<dyn FnMut(&StoreRequest) -> Option<StoreFault> + Send>;
 
 /// What a store has, and how it fails.
@@ -113,13 +111,11 @@ impl StoreRequest {
         self.query.contains_key(name)
     }
 
-    /// Whether it uploads a part.
     #[must_use]
     pub fn is_part(&self) -> bool {
         self.method == "PUT" && self.has("partNumber")
     }
 
-    /// Whether it completes an upload.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.method == "POST" && self.has("uploadId")

@@ -24,7 +24,6 @@ pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A certificate with its key.
 #[derive(Debug, Clone)]
 pub struct IssuedCertificate {
     pub certificate_pem: String,

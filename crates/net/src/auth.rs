@@ -24,7 +24,6 @@ use crate::secret::Secret;
 /// A user name and its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// The name.
     pub user: String,
     pub password: Secret,
 }

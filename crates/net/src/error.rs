@@ -102,7 +102,6 @@ pub enum TlsProblem {
     UnknownIssuer,
     /// The certificate is a CA's own, as self-signed ones usually are, and is used as a server's.
     SelfSigned,
-    /// The certificate was revoked.
     Revoked,
     /// The trusted certificates cannot be loaded.
     RootsUnavailable,

@@ -61,7 +61,6 @@ pub struct FetchResponse(Box<ResponseState>);
 #[derive(Debug)]
 pub struct ResponseState {
     pub status: StatusCode,
-    /// The header fields.
     pub headers: HeaderMap,
     /// Where the response came from, after redirects; without credentials.
     pub url: Url,

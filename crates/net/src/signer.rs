@@ -33,7 +33,6 @@ pub struct Refusal<'a> {
     pub url: &'a Url,
     /// The status: 301, 307, 400 or 403.
     pub status: StatusCode,
-    /// The header fields.
     pub headers: &'a HeaderMap,
     /// The beginning of the body. Empty for a HEAD.
     pub body: &'a [u8],

@@ -135,7 +135,6 @@ impl TlsOptions {
     }
 }
 
-/// The peer of a TLS handshake.
 #[derive(Debug, Clone, Copy)]
 pub struct TlsPeer<'a> {
     /// The name that its certificate must be for.

@@ -13,7 +13,6 @@ use percent_encoding::{
 };
 use url::Url;
 
-/// The most bytes of a key.
 const MAX_KEY_BYTES: usize = 1024;
 
 /// The characters that S3's canonical form of a key leaves as they are, and the slash.

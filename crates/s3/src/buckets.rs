@@ -79,7 +79,6 @@ fn numbers(text: &str, separator: char) -> Option<[u32; 3]> {
     Some([next()?, next()?, next()?])
 }
 
-/// What to list.
 #[derive(Debug, Clone, Default)]
 pub struct ObjectListRequest {
     /// Keys that begin with this.
@@ -104,7 +103,6 @@ pub struct ObjectPage {
     pub next_token: Option<String>,
 }
 
-/// An object that was not deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeleteFailure {
     pub key: String,

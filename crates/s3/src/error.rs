@@ -57,7 +57,6 @@ pub enum S3ErrorKind {
 /// An error of S3's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceError {
-    /// The status of the response.
     pub status: StatusCode,
     /// The code, such as `NoSuchKey`; empty where the response had none, as for HEAD.
     pub code: String,

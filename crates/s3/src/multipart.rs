@@ -41,7 +41,6 @@ pub struct UploadedPart {
 pub struct PendingUpload {
     /// The key that it will have.
     pub key: String,
-    /// The upload's id.
     pub upload_id: String,
     /// When it was begun, in ISO 8601.
     pub initiated: String,
@@ -51,7 +50,6 @@ pub struct PendingUpload {
 /// An upload under way: which object it will be, and its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultipartUpload {
-    /// The object.
     pub address: S3Address,
     /// The id that the store gave.
     pub upload_id: String,

@@ -20,7 +20,6 @@ pub struct ObjectMetadata {
     pub etag: String,
     /// The modification date as HTTP writes it.
     pub last_modified: Option<String>,
-    /// The media type.
     pub content_type: Option<String>,
     /// Checksums of all its bytes that the store knows.
     pub checksums: Vec<Checksum>,
@@ -45,7 +44,6 @@ pub struct StoredObject {
 
 #[derive(Debug, Clone)]
 pub struct CopySource<'a> {
-    /// The object.
     pub address: &'a S3Address,
     /// The entity tag that it must have: else it has changed (row F14).
     pub if_match: Option<&'a str>,

@@ -28,7 +28,6 @@ macro_rules! codes {
                 }
             }
 
-            /// The status of the response.
             pub(crate) fn status(self) -> StatusCode {
                 match self {
                     $(Self::$name => StatusCode::$status,)*
@@ -165,7 +164,6 @@ impl S3Failure {
         self
     }
 
-    /// The message for the client.
     pub(crate) fn message(&self) -> &str {
         let own = self.message.as_deref();
         own.unwrap_or_else(|| self.code.message())

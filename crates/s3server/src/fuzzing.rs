@@ -19,7 +19,6 @@ use crate::{
 
 #[derive(Debug)]
 pub struct RefusedRequest {
-    /// The message of the error.
     pub message: String,
     /// The error's document.
     pub document: String,

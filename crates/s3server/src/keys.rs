@@ -31,7 +31,6 @@ const MAX_DERIVED: usize = 9;
 pub struct S3KeyRule {
     /// The access key ID.
     pub access_key: String,
-    /// The secret access key.
     pub secret: ZeroizedSecret,
     /// What requests signed with it may do.
     pub scope: S3KeyScope,
@@ -194,7 +193,6 @@ impl S3Permissions {
     }
 }
 
-/// All access keys of a server.
 #[derive(Debug, Default)]
 pub struct S3Keys(HashMap<String, S3AccessKey>);
 

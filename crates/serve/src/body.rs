@@ -21,7 +21,6 @@ use crate::store::DiskThreads;
 
 pub(crate) use reader::FileRangeReader;
 
-/// A response body.
 pub struct ServeBody(BodyContent);
 
 /// What a response body consists of.
@@ -62,7 +61,6 @@ impl fmt::Debug for BodyChunk {
 }
 
 impl ServeBody {
-    /// No body.
     #[must_use]
     pub const fn empty() -> Self {
         Self(BodyContent::Empty)
@@ -90,7 +88,6 @@ impl ServeBody {
         Self(BodyContent::Produced(produced))
     }
 
-    /// A body of several chunks.
     pub(crate) fn chunks(chunks: impl IntoIterator<Item = BodyChunk>) -> Self {
         let chunks: VecDeque<BodyChunk> = chunks.into_iter().collect();
         let len = chunks.iter().map(BodyChunk::len).sum();
@@ -197,7 +194,6 @@ impl ProducedBody {
         Self { disk, step }
     }
 
-    /// The next chunk.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let Some(step) = &mut self.step else {
             return Poll::Ready(None);

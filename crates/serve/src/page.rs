@@ -36,6 +36,5 @@ pub struct FolderListing {
     pub key: ObjectKey,
     /// The request, from which the links to other pages are made.
     pub request: PageRequest,
-    /// The entries.
     pub page: FolderPage,
 }

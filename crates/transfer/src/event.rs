@@ -28,7 +28,6 @@ pub type TransferEventSender = mpsc::Sender<TransferEvent>;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TransferEvent {
-    /// The job has started.
     Started {
         job: u64,
         /// The URL of the download. It contains no login, but may hold other secrets: see [`haul_net::redacted_url`].
@@ -118,7 +117,6 @@ pub enum TransferEvent {
     DownloadEnded(Arc<DownloadEnd>),
     /// An upload of a batch ended.
     UploadEnded {
-        /// The upload and its result.
         upload: Arc<UploadEnd>,
         /// Whether it was refused as the first file was, and may be as every other will be. If that turns out otherwise,
         /// [`Self::UploadRefused`] follows.

@@ -17,7 +17,6 @@ use std::{fmt, io};
 #[derive(Debug)]
 pub struct FolderWalk {
     root: PathBuf,
-    /// Whether links to folders are followed.
     follows_links: bool,
     /// The folders that lead to the next file.
     levels: Vec<FolderLevel>,
@@ -37,7 +36,6 @@ pub struct FolderProblem {
     /// The name below the walk's folder; that of a folder, or of a link to one, ends with a slash.
     pub name: OsString,
     pub path: PathBuf,
-    /// Why.
     pub kind: FolderProblemKind,
 }
 

@@ -42,15 +42,12 @@ pub enum InputError {
     /// No target has the file's name.
     #[error("{} is not uploaded", path.display())]
     Name {
-        /// The file.
         path: PathBuf,
-        /// Why.
         source: UnusableNameError,
     },
     /// Another file goes to the same target.
     #[error("{} is not uploaded: another {} was", path.display(), name.display())]
     TargetTaken {
-        /// The file.
         path: PathBuf,
         /// Its name below the target.
         name: PathBuf,
@@ -84,7 +81,6 @@ pub enum InputError {
     Comparison {
         /// The file of the source.
         name: String,
-        /// Why.
         source: Box<ContentError>,
     },
 }

@@ -113,7 +113,6 @@ impl RemoteFile {
         })
     }
 
-    /// Bytes in the file.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size

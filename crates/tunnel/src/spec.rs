@@ -12,7 +12,6 @@ use haul_service::listen::{ListenAddress, ListenAddressError};
 /// A listener and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunnelSpec {
-    /// Where to listen.
     pub listen: ListenAddress,
     /// Where clients are connected to.
     pub target: Target,

@@ -7,7 +7,6 @@ use tempfile::TempDir;
 
 use super::program::{ServerProcess, start};
 
-/// A running nginx.
 pub(crate) struct Nginx {
     dir: TempDir,
     plain: u16,
@@ -55,7 +54,6 @@ impl Nginx {
         self.program = Some(start("nginx", &args, self.plain, dir).await);
     }
 
-    /// Serves a file.
     pub(crate) fn serve(&self, name: &str, content: &ResourceContent) {
         std::fs::write(self.dir.path().join("files").join(name), content.to_vec()).unwrap();
     }

@@ -120,7 +120,6 @@ impl ServedFolder {
     }
 }
 
-/// The bytes of a file.
 fn file(length: u64) -> Vec<u8> {
     ResourceContent::random(11, length).to_vec()
 }

@@ -38,7 +38,6 @@ struct FramedHead {
     keeps_connection: bool,
 }
 
-/// What ends a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyEnd {
     Length(u64),

@@ -143,7 +143,6 @@ pub(super) fn shown_url(url: &str) -> String {
 #[derive(Debug)]
 pub(super) struct LoadResponse {
     pub(super) head: ResponseHead,
-    /// The length of its body.
     pub(super) body_bytes: u64,
     /// When its first byte was read.
     pub(super) first_byte: Instant,

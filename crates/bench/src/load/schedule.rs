@@ -13,7 +13,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 pub(super) struct LoadSchedule {
-    /// The number of the next request.
     next_number: AtomicU64,
     /// How many requests there are.
     requests: u64,

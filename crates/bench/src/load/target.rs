@@ -34,7 +34,6 @@ pub(super) struct LoadOrigin {
 pub(super) enum OriginAddress {
     /// It needs no lookup.
     Socket(SocketAddr),
-    /// A name and a port.
     Name(String, u16),
 }
 

@@ -115,13 +115,11 @@ impl HaulProcess {
         })
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The number of its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id().unwrap_or_default()

@@ -77,7 +77,6 @@ fn s3_args(args: &PutArgs, files: &FileJobSettings) -> S3Args {
     }
 }
 
-/// Runs all uploads.
 async fn upload_files(
     args: &PutArgs,
     files: FileJobSettings,

@@ -85,7 +85,6 @@ impl StartError {
     }
 }
 
-/// How a run ended.
 #[derive(Debug)]
 pub(super) struct RunEnd {
     pub(super) exit: ExitReason,
@@ -114,7 +113,6 @@ pub(super) struct RunLoop {
     /// Handles them when the loop cannot: before it runs, and while it waits for a reader of standard output.
     _backstop: JoinSet<()>,
     events: mpsc::Receiver<TransferEvent>,
-    /// Stops the tasks.
     stop: CancellationToken,
     /// `now` counts from here.
     started: Instant,
@@ -273,7 +271,6 @@ impl RunLoopState<'_> {
         }
     }
 
-    /// Draws a frame if one is due.
     fn draw_if_due(&mut self) {
         let now = self.started.elapsed();
         if now >= self.next_frame {

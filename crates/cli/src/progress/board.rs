@@ -53,7 +53,6 @@ impl DownloadsProgress {
         }
     }
 
-    /// Takes an event in.
     pub(super) fn on_event(&mut self, now: Duration, event: &TransferEvent) {
         match event {
             TransferEvent::DestinationKnown {

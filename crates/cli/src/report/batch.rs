@@ -95,7 +95,6 @@ pub(crate) fn counts_object(summary: &BatchSummary) -> Value {
     })
 }
 
-/// The end of a batch as an object.
 pub(crate) fn summary_object(summary: &BatchSummary, elapsed: Duration) -> Value {
     let cause = |cause: &FailureGroup| {
         json!({

@@ -56,7 +56,6 @@ pub struct Operation {
     /// When its response was complete. If the outcome is unknown: the time from which on it can no longer be done, since its server was
     /// dead, or [`u64::MAX`] if there is none.
     pub finished_at: u64,
-    /// The response.
     pub outcome: OperationOutcome,
 }
 

@@ -43,10 +43,8 @@ pub enum BodyCorruption {
 }
 
 impl StampedBody {
-    /// The length of the shortest body.
     pub const MIN_LENGTH: u64 = HEADER_BYTES as u64;
 
-    /// The bytes of the body.
     #[must_use]
     pub fn to_vec(self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();

@@ -17,12 +17,10 @@ use tokio_rustls::server::TlsStream;
 use super::frames::{PREFACE_BYTES, frame};
 use crate::running_listener::{FirstPanic, RunningListener};
 
-/// A received request.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameRequest {
     /// The number of its connection, from 0.
     pub connection: usize,
-    /// The number of its stream.
     pub stream: u32,
     /// Its number among the requests of its connection, from 0.
     pub number: usize,

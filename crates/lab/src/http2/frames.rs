@@ -3,7 +3,6 @@
 /// The length of the client's connection preface in bytes.
 pub(super) const PREFACE_BYTES: usize = 24;
 
-/// A frame of any kind.
 #[must_use]
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len())

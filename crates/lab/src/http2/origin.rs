@@ -118,7 +118,6 @@ impl Http2Origin {
         }
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address

@@ -49,7 +49,6 @@ impl StoreResponse {
     }
 }
 
-/// An error document.
 pub(super) fn error(status: u16, code: &str) -> StoreResponse {
     let text = format!(
         "<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code><Message>{code} happened</Message></Error>"

@@ -80,7 +80,6 @@ impl RequestMatcher {
         Self::matching(move |request| request.active_requests > requests)
     }
 
-    /// Requests that match both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self::matching(move |request| self.matches(request) && other.matches(request))

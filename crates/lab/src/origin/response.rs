@@ -6,11 +6,9 @@ use std::time::{Duration, SystemTime};
 use crate::content::ResourceContent;
 use crate::stream_cut::StreamCut;
 
-/// The bytes of a body.
 #[derive(Debug, Clone)]
 pub enum OriginResponseBody {
     Slice(ResourceContent, Range<u64>),
-    /// These bytes.
     Bytes(Vec<u8>),
 }
 
@@ -24,7 +22,6 @@ impl OriginResponseBody {
         }
     }
 
-    /// All bytes.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -51,7 +48,6 @@ impl OriginResponseBody {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OriginResponseFraming {
     ContentLength,
-    /// By chunked encoding.
     Chunked,
     /// By the end of the connection.
     CloseDelimited,
@@ -139,7 +135,6 @@ impl OriginResponse {
         self.headers.push((name.into(), value.into()));
     }
 
-    /// Removes a header field.
     pub fn remove_header(&mut self, name: &str) {
         self.headers
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));

@@ -139,7 +139,6 @@ impl Origin {
         OriginBuilder::default()
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address

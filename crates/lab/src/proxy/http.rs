@@ -83,7 +83,6 @@ impl HttpProxy {
         HttpProxyBuilder::default()
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.origin.address()

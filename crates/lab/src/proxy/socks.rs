@@ -13,7 +13,6 @@ use crate::running_listener::{FirstPanic, RunningListener};
 /// The code of a connection that was refused (RFC 1928 6).
 const CONNECTION_REFUSED: u8 = 5;
 
-/// Builds a SOCKS5 proxy.
 #[derive(Debug, Default)]
 pub struct SocksProxyBuilder {
     /// The behaviour towards its connections.
@@ -100,7 +99,6 @@ impl SocksProxy {
         SocksProxyBuilder::default()
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address

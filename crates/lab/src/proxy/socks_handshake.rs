@@ -13,7 +13,6 @@ const VERSION: u8 = 5;
 /// The version of the login's own messages (RFC 1929 2).
 const LOGIN_VERSION: u8 = 1;
 
-/// No login is needed.
 const NO_LOGIN: u8 = 0;
 
 const USER_PASSWORD: u8 = 2;
@@ -21,7 +20,6 @@ const USER_PASSWORD: u8 = 2;
 /// None of the offered methods is accepted.
 const NO_ACCEPTABLE_METHOD: u8 = 0xff;
 
-/// The target of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SocksTarget {
     /// An address that the client resolved.
@@ -40,7 +38,6 @@ impl fmt::Display for SocksTarget {
     }
 }
 
-/// The request of a client.
 #[derive(Debug, Clone, Default)]
 pub struct SocksRequest {
     pub offered_methods: Vec<u8>,
@@ -54,7 +51,6 @@ pub struct SocksRequest {
 pub enum SocksQuirk {
     /// Refuses every target with this code (RFC 1928 6).
     RefuseWith(u8),
-    /// Accepts none of the methods.
     AcceptNoMethod,
     /// Replies to the greeting with another version.
     WrongVersion,
@@ -70,7 +66,6 @@ pub enum SocksQuirk {
     Silent,
 }
 
-/// A handshake with a client.
 #[derive(Debug)]
 pub(super) struct SocksHandshake {
     /// The client's connection, until it is relayed.

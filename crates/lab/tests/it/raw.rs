@@ -16,9 +16,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) enum ConnectionEnd {
     /// The response is complete, and the connection seems to be open.
     Open,
-    /// The peer has closed the connection.
     Closed,
-    /// The peer has reset the connection.
     Reset,
 }
 

@@ -135,7 +135,6 @@ pub(crate) fn response(status: &str, fields: &str, body: &str) -> String {
     )
 }
 
-/// An error document.
 pub(crate) fn error(status: &str, fields: &str, code: &str) -> String {
     let body = format!("<Error><Code>{code}</Code><Message>m</Message></Error>");
     response(status, fields, &body)

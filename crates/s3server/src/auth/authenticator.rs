@@ -38,7 +38,6 @@ pub(crate) struct S3AuthRequest<'a> {
     pub method: &'a Method,
     /// Path and query as they were sent. Over HTTP/2, its authority is the host.
     pub uri: &'a Uri,
-    /// The header fields.
     pub headers: &'a HeaderMap,
     /// The query, decoded.
     pub query: &'a S3Query,

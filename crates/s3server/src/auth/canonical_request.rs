@@ -105,7 +105,6 @@ pub(super) fn signature_scope(claimed: &ClaimedSignature) -> String {
     format!("{}/{}/s3/aws4_request", claimed.day, claimed.region)
 }
 
-/// The text that is signed.
 pub(super) fn string_to_sign(date: &AmzDate, scope: &str, canonical_request: &[u8]) -> String {
     let digest = hex(&Sha256::digest(canonical_request));
     format!("{ALGORITHM}\n{}\n{scope}\n{digest}", date.text)

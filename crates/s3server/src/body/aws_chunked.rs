@@ -37,7 +37,6 @@ pub(crate) struct TrailerField {
     pub value: String,
 }
 
-/// Decodes one body.
 #[derive(Debug)]
 pub(crate) struct AwsChunkedDecoder {
     signatures: Option<ChunkSignatures>,

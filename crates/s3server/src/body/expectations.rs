@@ -16,7 +16,6 @@ const CHECKSUM_ATTRIBUTES: [&str; 3] = ["algorithm", "mode", "type"];
 /// The coding that is S3's own, and never stored.
 const AWS_CHUNKED: &str = "aws-chunked";
 
-/// The checksum that a client announces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AnnouncedChecksum {
     Header(DigestAlgorithm, Vec<u8>),
@@ -120,7 +119,6 @@ fn content_md5(headers: &HeaderMap) -> Result<Option<Vec<u8>>, S3Failure> {
     }
 }
 
-/// The algorithm of a field with a checksum.
 fn field_algorithm(field: &str) -> Option<DigestAlgorithm> {
     checksum_algorithm_of_name(field.strip_prefix(CHECKSUM_PREFIX)?)
 }

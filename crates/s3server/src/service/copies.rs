@@ -202,7 +202,6 @@ impl S3Call {
     }
 }
 
-/// The response to a copy.
 fn copied_response(metadata: &FileMetadata) -> ServeResponse {
     let mut document = XmlDocument::new("CopyObjectResult");
     let modified = iso_time(metadata.modified);

@@ -35,7 +35,6 @@ enum PageOfKeysStart {
     AfterPrefix(String),
 }
 
-/// What a page lists.
 #[derive(Debug, Default)]
 struct ListedKeys {
     objects: Vec<WalkedKey>,

@@ -79,10 +79,7 @@ pub enum AccessError {
     #[error(
         "user {user:?} has two passwords: give each rule of a user the same password, or the same hash"
     )]
-    TwoPasswords {
-        /// The user of the rules.
-        user: String,
-    },
+    TwoPasswords { user: String },
 }
 
 #[derive(Debug)]
@@ -103,7 +100,6 @@ pub(super) enum StoredPassword {
     Hash(Arc<PasswordHash>),
 }
 
-/// All users and tokens.
 #[derive(Debug)]
 pub(super) struct UserAccounts {
     pub(super) hasher: SecretHasher,
@@ -280,7 +276,6 @@ impl fmt::Debug for SecretDigest {
     }
 }
 
-/// Makes digests.
 pub(super) struct SecretHasher {
     /// Random, made at start-up, never shown.
     key: zeroize::Zeroizing<[u8; 32]>,

@@ -28,7 +28,6 @@ pub struct HashedRule {
     pub scope: AccessScope,
 }
 
-/// A file of logins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthFile {
     /// In the order of the lines. Several may name one user, with the same hash.

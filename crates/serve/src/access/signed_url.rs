@@ -40,7 +40,6 @@ use super::auth_files::warn_if_exposed;
 use super::rules::AccessRight;
 use crate::{ObjectKey, ObjectKeyError, RequestPath};
 
-/// The parameter with the expiry.
 pub const EXPIRES_PARAMETER: &str = "haul-expires";
 
 pub const SIGNATURE_PARAMETER: &str = "haul-signature";
@@ -51,7 +50,6 @@ const VERSION: &str = "haul-url-v1";
 /// Minimum bytes of a key: a shorter one could be guessed with one link at hand.
 const MIN_KEY_BYTES: usize = 16;
 
-/// Maximum bytes of a key.
 const MAX_KEY_BYTES: usize = 4096;
 
 /// A method that a URL can be signed for.
@@ -80,7 +78,6 @@ pub enum SigningKeyError {
     /// Its file cannot be read.
     #[error("the signing key cannot be read from {path}")]
     Io {
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,

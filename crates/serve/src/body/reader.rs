@@ -79,7 +79,6 @@ impl fmt::Debug for FileRangeReader {
 }
 
 impl FileRangeReader {
-    /// Reads a range of a version.
     pub(crate) fn new(object: Arc<OpenObject>, disk: DiskThreads, range: Range<u64>) -> Self {
         Self {
             object,

@@ -102,7 +102,6 @@ impl Drop for ConnectionEndGuard {
     }
 }
 
-/// Why a connection ended early.
 pub(super) enum EarlyClose {
     /// The client took too long.
     TimedOut(TimeoutKind),
@@ -142,7 +141,6 @@ fn fault_for_timeout(kind: TimeoutKind) -> ConnectionFault {
 
 /// How polling ended.
 pub(super) enum ConnectionPollOutcome {
-    /// The protocol is done.
     Done,
     /// The connection has been idle for a while.
     Idle,

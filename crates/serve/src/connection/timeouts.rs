@@ -159,13 +159,11 @@ pub(super) struct ConnectionTimer<'a> {
 /// What the driver must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionTimerAction {
-    /// Wait for an event.
     Wait,
     /// Poll the connection once more, so that its I/O reports unsent bytes.
     CheckUnsent,
     /// Park the connection: it has been idle for long enough.
     Park,
-    /// Close the connection.
     Expire(TimeoutKind),
 }
 

@@ -30,11 +30,8 @@ use crate::{ObjectKey, escaped_name};
 pub(crate) struct FolderRequest {
     /// GET or HEAD.
     pub(crate) method: Method,
-    /// The folder's key.
     pub(crate) key: ObjectKey,
-    /// The parsed query.
     pub(crate) query: ListQuery,
-    /// The format of the response.
     pub(crate) format: ListingFormat,
     /// Whether the user may change the folder; the page then has an upload form.
     pub(crate) may_write: bool,
@@ -46,7 +43,6 @@ pub(crate) struct FolderRequest {
     pub(crate) origin: Option<String>,
 }
 
-/// The format that a request asks for.
 pub(crate) fn requested_format(query: &ListQuery, headers: &HeaderMap) -> ListingFormat {
     let accept = headers
         .get_all(ACCEPT)

@@ -40,7 +40,6 @@ impl UploadSource for FormFileSource<'_> {
 pub(crate) struct FormRequest {
     /// The folder that receives the files.
     pub(crate) folder: ObjectKey,
-    /// The Content-Type of the body.
     pub(crate) content_type: String,
     /// Whether existing files are replaced.
     pub(crate) replace: bool,

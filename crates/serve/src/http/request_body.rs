@@ -16,7 +16,6 @@ use crate::connection::ConnectionState;
 /// Why a body is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestBodyError {
-    /// An error of hyper's.
     #[error(transparent)]
     Http(#[from] hyper::Error),
     /// The body ended without an error but too early: an HTTP/2 stream may be reset so.

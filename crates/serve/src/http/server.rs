@@ -29,7 +29,6 @@ pub struct FileServerOptions {
     pub allowed_hosts: Option<ServerNames>,
     /// Maximum bytes of an upload; `None` leaves it to the disk.
     pub max_body: Option<u64>,
-    /// The Cache-Control field of files.
     pub cache_control: Option<HeaderValue>,
     /// How long the server waits for its peers.
     pub timeouts: TimeoutOptions,

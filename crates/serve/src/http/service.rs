@@ -360,7 +360,6 @@ impl ResponseFuture {
         Self::Later(Box::pin(response))
     }
 
-    /// Waits for the response.
     pub(super) async fn resolve(self) -> ServeResponse {
         match self {
             Self::Now(response) => response,

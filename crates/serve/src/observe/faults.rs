@@ -15,7 +15,6 @@ pub enum ConnectionFault {
     IdleTimeout,
     /// A request was dropped at shutdown when the grace period was over.
     GraceTimeout,
-    /// A TLS handshake failed.
     TlsHandshake,
     /// The client did not speak HTTP.
     Protocol,

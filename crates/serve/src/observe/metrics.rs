@@ -101,7 +101,6 @@ impl ServeMetrics {
         self.faults.add(fault as usize, 1);
     }
 
-    /// Counts a refused request body.
     pub fn count_refused_body(&self, reason: BodyRefusal) {
         self.refused_bodies.add(reason as usize, 1);
     }

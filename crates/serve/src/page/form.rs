@@ -36,7 +36,6 @@ pub enum FormError {
     /// The form is malformed: a 400, like all that follow.
     #[error("the form is malformed: {0}")]
     Malformed(&'static str),
-    /// There are too many parts.
     #[error("the form has more than {MAX_PARTS} parts")]
     TooManyParts,
     /// A file's name is not valid as a key.

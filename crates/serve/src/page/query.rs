@@ -20,10 +20,8 @@ pub const JSON_LIMIT: usize = 10_000;
 /// while one is selected: 60 MB at worst.
 pub const MAX_LIMIT: usize = 100_000;
 
-/// The formats of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ListingFormat {
-    /// An HTML page.
     Html,
     /// One JSON object with a page of entries.
     Json,
@@ -225,7 +223,6 @@ impl ListQuery {
         Ok(parsed)
     }
 
-    /// The page that the query asks for.
     #[must_use]
     pub fn page_request(&self, default_limit: usize) -> PageRequest {
         PageRequest {

@@ -76,12 +76,10 @@ pub enum UploadDurability {
     Full,
 }
 
-/// An open store.
 #[derive(Debug)]
 pub struct FileStore {
     /// The root directory. Listings and archives share it for as long as they are read.
     pub(super) root: Arc<StoreRoot>,
-    /// The options it was opened with.
     pub(super) options: FileStoreOptions,
     /// Temporary files of uploads; `None` in a read-only store.
     pub(super) temporaries: Option<TemporaryFolder>,
@@ -170,7 +168,6 @@ impl FileStore {
         &self.root
     }
 
-    /// The options it was opened with.
     #[must_use]
     pub fn options(&self) -> &FileStoreOptions {
         &self.options

@@ -35,7 +35,6 @@ const OPEN_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// What to walk.
 #[derive(Debug, Clone, Default)]
 pub struct KeyWalkRequest {
     /// Only keys that begin with this, relative to the folder.
@@ -48,16 +47,13 @@ pub struct KeyWalkRequest {
     pub is_flat: bool,
 }
 
-/// A key that a walk has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WalkedKey {
     /// Relative to the folder of the walk. That of a folder ends in a slash.
     pub key: String,
-    /// What has the key.
     pub kind: WalkedKind,
 }
 
-/// What has a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalkedKind {
     File(FileMetadata),

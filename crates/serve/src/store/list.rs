@@ -44,7 +44,6 @@ pub enum EntryKind {
     Other,
 }
 
-/// One entry of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderEntry {
     /// As the file system has it: any bytes but NUL and slash.
@@ -72,7 +71,6 @@ pub struct FolderPage {
     pub previous: Option<ListingCursor>,
 }
 
-/// An open folder of the store.
 #[derive(Debug)]
 pub struct OpenFolder {
     location: FolderLocation,
@@ -95,7 +93,6 @@ pub(crate) struct OpenedEntry {
 #[derive(Debug)]
 pub(crate) struct UnopenedEntry {
     pub(crate) name: Vec<u8>,
-    /// Why.
     pub(crate) error: StoreError,
 }
 
@@ -114,7 +111,6 @@ impl OpenFolder {
         })
     }
 
-    /// The folder's key.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.location.key
@@ -193,7 +189,6 @@ pub struct FolderEntries {
 }
 
 impl FolderEntries {
-    /// The folder's key.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.location.key

@@ -58,7 +58,6 @@ impl OpenObject {
         self.file.as_ref().expect("it is open")
     }
 
-    /// The metadata of this version.
     #[must_use]
     pub fn metadata(&self) -> &FileMetadata {
         &self.metadata

@@ -40,7 +40,6 @@ pub(super) struct OpenFileCache {
 }
 
 impl OpenFileCache {
-    /// Caches at most `max_files` files.
     pub(super) fn new(max_files: usize) -> Self {
         Self {
             files: Cache::new(max_files),
@@ -107,7 +106,6 @@ impl OpenFileCache {
         record.get() > 0
     }
 
-    /// Number of cached files.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.files.len()

@@ -181,13 +181,11 @@ impl StoredUpload {
         Ok(upload)
     }
 
-    /// The identifier.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What it is of.
     #[must_use]
     pub fn info(&self) -> &StoredUploadInfo {
         &self.info

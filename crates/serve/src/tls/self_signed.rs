@@ -25,7 +25,6 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const BACKDATED: Duration = DAY;
 const LIFETIME: Duration = DAY.saturating_mul(397);
 
-/// A self-signed certificate with its key.
 pub(super) struct SelfSignedCertificate {
     pub(super) certified: CertifiedKey,
     /// The certificate without the key.

@@ -7,7 +7,6 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// All captured events.
 static EVENTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Captures events from here on.

@@ -30,7 +30,6 @@ pub enum ListenAddress {
     },
     /// A socket in the file system.
     Unix {
-        /// The path of its file.
         path: PathBuf,
         /// The permissions of the file; by default the umask decides. Users who may write to the file may connect.
         mode: Option<u32>,
@@ -47,7 +46,6 @@ pub enum ListenAddress {
 pub enum ListenHost {
     /// Every interface.
     Any,
-    /// One address.
     Ip(IpAddr),
     /// The addresses that the name has when it is bound; also an IPv6 address with a zone.
     Name(String),
@@ -56,7 +54,6 @@ pub enum ListenHost {
 /// Why a text is not an address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListenAddressError {
-    /// The text is empty.
     #[error("the address is empty: write 127.0.0.1:8080, :8080 for every interface, or unix:/path")]
     Empty,
     /// A URL: its scheme means nothing here.

@@ -44,7 +44,6 @@ impl BindOptions {
 pub enum Listener {
     /// `TCP_NODELAY` is set on it, and accepted sockets inherit that.
     Tcp(TcpListener),
-    /// A Unix socket.
     Unix(UnixListener),
 }
 
@@ -87,7 +86,6 @@ impl Listener {
     }
 }
 
-/// The address of a listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundAddress {
     /// With the actual port, also where 0 was requested.

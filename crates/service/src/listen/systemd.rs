@@ -30,7 +30,6 @@ pub enum InheritedSocketsError {
     /// A variable of the environment is wrong.
     #[error("the environment has {variable}={value:?}, which is not what a service manager sets")]
     Environment {
-        /// Its name.
         variable: &'static str,
         value: String,
     },
@@ -47,15 +46,10 @@ pub enum InheritedSocketsError {
     NotListening { name: String },
     /// The system refuses to set its options.
     #[error("the socket {name:?} that was handed over cannot be used")]
-    Io {
-        name: String,
-        /// The error of the system.
-        source: io::Error,
-    },
+    Io { name: String, source: io::Error },
 }
 
 impl InheritedSockets {
-    /// No sockets.
     #[must_use]
     pub const fn none() -> Self {
         Self {

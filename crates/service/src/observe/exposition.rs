@@ -70,7 +70,6 @@ impl MetricsText {
         self.family(name, kind, help).sample(&[], value);
     }
 
-    /// The whole text.
     #[must_use]
     pub fn into_text(self) -> String {
         self.text
@@ -78,7 +77,6 @@ impl MetricsText {
 }
 
 impl MetricFamily<'_> {
-    /// Writes a sample.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         self.suffixed("", labels, value);
     }

@@ -59,16 +59,13 @@ pub enum LogError {
     #[error("cannot open the {name} {}", path.display())]
     Open {
         name: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The error of the system.
         source: io::Error,
     },
     /// The thread cannot be started.
     #[error("cannot start the thread of the {name}")]
     Thread {
         name: &'static str,
-        /// The error of the system.
         source: io::Error,
     },
 }

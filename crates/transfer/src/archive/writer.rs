@@ -30,7 +30,6 @@ pub enum ArchiveDestination {
     File(PathBuf),
     /// Standard output.
     Stdout,
-    /// Any writer.
     Writer(Box<dyn Write + Send>),
 }
 
@@ -55,7 +54,6 @@ impl ArchiveDestination {
     }
 }
 
-/// Settings of an archive.
 #[derive(Debug)]
 pub struct ArchiveOptions {
     /// Where the archive goes.
@@ -83,7 +81,6 @@ impl ShardEntryLocation {
     }
 }
 
-/// An entry's content.
 pub enum ShardEntryContent<'a> {
     /// Everything, in memory.
     Pieces(&'a [Bytes]),

@@ -146,7 +146,6 @@ impl OutcomeRecorder {
         self.pending.len()
     }
 
-    /// Whether all rows are written.
     pub(super) fn has_no_pending_rows(&self) -> bool {
         self.pending.is_empty()
     }
@@ -306,7 +305,6 @@ impl OutcomeRecorder {
         self.counters.nothing_succeeded()
     }
 
-    /// Whether the batch was stopped.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }

@@ -14,7 +14,6 @@ use crate::archive::ShardWriter;
 pub enum BatchOutput {
     /// Into the [directory](super::BatchOptions::directory) of the batch.
     Files,
-    /// Into an archive.
     Archive(BatchArchive),
     /// To a function of the caller, as bytes.
     Memory(MemoryOutput),

@@ -135,7 +135,6 @@ impl RecordFile {
         bytes.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Drops all records.
     pub(super) fn clear(&mut self) {
         self.written = FIRST_RECORD;
         self.newest.clear();

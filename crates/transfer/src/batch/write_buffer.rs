@@ -60,7 +60,6 @@ pub(super) struct WriteBuffer {
     buffered: Mutex<BufferedFiles>,
     /// Permits for open files: those that wait for the commit thread, and those of its current group.
     open_files: Arc<Semaphore>,
-    /// Permits for flushes.
     flush_slots: Semaphore,
     /// Flushes that run or wait.
     flushes: AtomicUsize,

@@ -10,10 +10,8 @@ pub enum DeletedFiles {
     /// Objects of a bucket, which one request deleted.
     Objects {
         bucket: String,
-        /// Their keys.
         keys: Vec<String>,
     },
-    /// A file of a folder.
     File(PathBuf),
 }
 

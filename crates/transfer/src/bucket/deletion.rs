@@ -28,7 +28,6 @@ pub struct DeletionOptions {
     pub shares_refusals: bool,
 }
 
-/// The counts of a deletion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeletionSummary {
     /// What was deleted, or would be in a dry run.

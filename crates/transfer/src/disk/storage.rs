@@ -58,7 +58,6 @@ pub trait PartialStorage: Send + Sync + fmt::Debug {
 /// fails. Locks, names and times are those of the file itself.
 #[derive(Clone, Default)]
 pub struct StorageWrapping {
-    /// Wraps a file.
     wrap: Option<Arc<StorageWrapper>>,
     /// True for directories without unnamed files.
     lacks_unnamed_files: Option<Arc<DirectoryPredicate>>,

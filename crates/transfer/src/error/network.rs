@@ -17,7 +17,6 @@ pub enum NetworkError {
     Transport {
         /// The requested range, if there was one.
         range: Option<Range<u64>>,
-        /// The error of the transport.
         source: Box<haul_net::Error>,
     },
     /// The batch gave up the host after other jobs could not reach it, or were refused.

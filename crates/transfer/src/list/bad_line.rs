@@ -159,7 +159,6 @@ pub enum BadLineProblem {
     /// A value that a program gives is none that the field can have.
     #[error("{field}: {reason}")]
     UnusableValue {
-        /// The name of the field.
         field: String,
         /// What the value is.
         reason: String,

@@ -14,7 +14,6 @@ use super::fields;
 /// More mirrors of one file are a mistake.
 const MAX_MIRRORS: usize = 256;
 
-/// One download of a list.
 #[derive(Clone, PartialEq)]
 pub struct ListEntry {
     /// The line in the list, from 1; the first one of an entry with several lines.
@@ -169,7 +168,6 @@ impl ListEntry {
     }
 }
 
-/// The meaning of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListField {
     Url,

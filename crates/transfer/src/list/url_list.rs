@@ -95,7 +95,6 @@ impl UrlList {
         Ok(ListEntry::new(line, url))
     }
 
-    /// Parses the first line of an entry.
     fn first_line(&mut self) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         match option_of(&self.lines, text) {

@@ -63,7 +63,6 @@ pub enum ColumnValue<'a> {
 #[derive(Debug)]
 pub struct ManifestColumn {
     pub name: &'static str,
-    /// The type of its values.
     pub column_type: ColumnType,
     /// Where it appears.
     pub scope: ColumnScope,

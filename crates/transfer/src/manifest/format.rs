@@ -24,7 +24,6 @@ pub(super) enum ManifestFormat {
 /// The result of parsing a line.
 #[derive(Debug)]
 pub(super) enum ParsedRow {
-    /// A valid row.
     Row(Box<ManifestRow>),
     /// A row whose content changed after it was written.
     Damaged,
@@ -50,7 +49,6 @@ impl ManifestFormat {
         }
     }
 
-    /// Appends rows to a buffer.
     pub(super) fn encode(&self, rows: &[&ManifestRow], buffer: &mut Vec<u8>) {
         match self {
             Self::JsonLines => rows.iter().for_each(|row| {

@@ -101,7 +101,6 @@ impl ManifestIndex {
     }
 }
 
-/// The key of a job.
 fn key_of(url: &str, path: Option<&str>) -> [u32; 3] {
     let [p0, p1, p2, p3, p4, p5] = hash_prefix(path.unwrap_or_default());
     let [u0, u1, u2, u3, u4, u5] = hash_prefix(url);

@@ -97,7 +97,6 @@ pub struct ManifestRow {
     pub state: JobRowState,
     /// The status of the last response, if there was one.
     pub status: Option<u16>,
-    /// Bytes in the file.
     pub bytes: u64,
     /// Digests of the file, in lower-case hexadecimal.
     pub checksums: Vec<(DigestAlgorithm, String)>,

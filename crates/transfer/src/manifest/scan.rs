@@ -36,7 +36,6 @@ pub(super) enum ScannedLine {
     TooLong,
     /// Bytes without a newline at the end of the file.
     Torn,
-    /// The end of the file.
     End,
 }
 

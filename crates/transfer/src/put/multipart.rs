@@ -33,7 +33,6 @@ struct BegunUpload {
     journal: Option<UploadJournal>,
 }
 
-/// How an upload starts.
 enum UploadStart {
     Begun(BegunUpload),
     /// An earlier run has stored the object, of so many parts.

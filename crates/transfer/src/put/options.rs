@@ -59,7 +59,6 @@ impl Default for PutOptions {
     }
 }
 
-/// What is uploaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UploadInput {
     File(PathBuf),
@@ -79,7 +78,6 @@ impl fmt::Display for UploadInput {
     }
 }
 
-/// An object that is copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceObject {
     pub address: S3Address,
@@ -172,7 +170,6 @@ impl From<S3Address> for UploadTarget {
 pub struct UploadJob {
     /// The caller's number for the job; events carry it.
     pub id: u64,
-    /// What is uploaded.
     pub input: UploadInput,
     /// Where it goes.
     pub target: UploadTarget,
@@ -187,7 +184,6 @@ pub struct UploadJob {
 pub struct UploadOutcome {
     /// The object or URL.
     pub target: UploadTarget,
-    /// Bytes of the object.
     pub bytes: u64,
     /// Bytes that an earlier run had sent.
     pub resumed: u64,

@@ -32,7 +32,6 @@ pub struct SyncDeletions {
     list: DeletionList,
     /// Why nothing may be deleted.
     pub refusal: Option<DeletionRefusal>,
-    /// Whether the source has any file.
     pub has_source_files: bool,
 }
 

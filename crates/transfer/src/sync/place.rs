@@ -18,7 +18,6 @@ use crate::put::ObjectHeaders;
 const CHUNK: usize = 256;
 const CHUNKS_AHEAD: usize = 16;
 
-/// A side of a sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SyncPlace {
     Folder(PathBuf),

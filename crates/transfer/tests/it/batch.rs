@@ -64,7 +64,6 @@ pub(crate) struct BatchCase {
     pub(crate) timeout: Duration,
 }
 
-/// The result of a batch.
 #[derive(Debug)]
 pub(crate) struct BatchRun {
     pub(crate) summary: BatchSummary,
@@ -114,7 +113,6 @@ impl BatchCase {
         }
     }
 
-    /// Runs a batch with these entries.
     pub(crate) async fn run(&self, entries: ListEntries) -> BatchRun {
         let (sender, mut events) = mpsc::channel(64);
         let manifest = self

@@ -26,7 +26,6 @@ fn range_length(request: &RecordedRequest, content: &ResourceContent) -> u64 {
     range.end - range.start
 }
 
-/// Asserts that the job made no retries.
 #[track_caller]
 fn assert_no_retries(run: &JobRun) {
     assert_eq!(run.outcome().retries, 0);

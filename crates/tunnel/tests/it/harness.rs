@@ -97,7 +97,6 @@ pub(crate) fn through_proxy(proxy: &str) -> UpstreamOptions {
     proxy_chain(&[&[proxy.to_owned()]])
 }
 
-/// An upstream through one proxy with a login.
 pub(crate) fn with_login(proxy: &ScriptedServer) -> UpstreamOptions {
     let login = format!("://me:{PASSWORD}@");
     through_proxy(&proxy.proxy_url().replacen("://", &login, 1))
@@ -176,7 +175,6 @@ impl EngineFixture {
         }
     }
 
-    /// A new client.
     pub(crate) async fn connect(&self) -> TcpStream {
         within(LIMIT, TcpStream::connect(self.address))
             .await
@@ -241,7 +239,6 @@ pub(crate) async fn read(peer: &mut (impl AsyncReadExt + Unpin), count: usize) -
     bytes
 }
 
-/// Reads to the end of the stream.
 pub(crate) async fn read_to_end(peer: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     let mut all = Vec::new();
     within(LIMIT, peer.read_to_end(&mut all)).await.unwrap();

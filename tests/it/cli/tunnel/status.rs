@@ -6,7 +6,6 @@ use std::os::unix::net::UnixListener;
 
 use super::{EchoServer, HaulDirectory, assert_echo, proxy_to, start_tunnel};
 
-/// A test directory with a runtime folder.
 fn with_runtime_folder() -> HaulDirectory {
     let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("run")).unwrap();

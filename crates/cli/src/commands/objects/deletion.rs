@@ -23,7 +23,6 @@ pub(crate) struct DeletionOutput {
 }
 
 impl DeletionOutput {
-    /// The options of the engine.
     pub(crate) fn options(self) -> DeletionOptions {
         DeletionOptions {
             dry_run: self.dry_run,

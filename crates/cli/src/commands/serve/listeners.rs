@@ -16,7 +16,6 @@ use crate::commands::service::addresses::{
 use crate::commands::service::command_error::CommandError;
 use crate::settings::{ServeSettings, TlsSettings};
 
-/// The bound listeners of a server.
 #[derive(Debug)]
 pub(super) struct ServeListeners {
     bound: Vec<BoundListener>,

@@ -202,7 +202,6 @@ impl ServerRuntimeOptions {
         reload.detach_all();
     }
 
-    /// Stops the server.
     async fn shut_down(
         &self,
         server: &mut impl Server,

@@ -49,7 +49,6 @@ pub(crate) async fn close(log: &LineLog, limit: Duration) {
     }
 }
 
-/// Whether the notice is an error.
 fn is_failure(notice: &LogNotice) -> bool {
     match notice {
         LogNotice::Failing(_) | LogNotice::NotReopened(_) => true,

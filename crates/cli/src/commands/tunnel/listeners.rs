@@ -15,7 +15,6 @@ use crate::commands::service::addresses::{
 use crate::commands::service::command_error::CommandError;
 use crate::settings::PlannedTunnel;
 
-/// All listeners.
 #[derive(Debug)]
 pub(super) struct TunnelListenerSet {
     engine: TunnelEngine,

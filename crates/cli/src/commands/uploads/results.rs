@@ -39,7 +39,6 @@ pub(crate) struct UploadRun<'a> {
     pub(crate) events: TransferEventSender,
 }
 
-/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct UploadReport {
     tally: ExitTally,

@@ -269,7 +269,6 @@ fn anonymous_scopes(options: &AccessOptions) -> &[AccessScope] {
     }
 }
 
-/// The scopes of all rules.
 fn all_scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
     let users = options.users.iter().map(|rule| &rule.scope);
     let files = options.auth_files.iter().flat_map(|file| &file.rules);

@@ -16,7 +16,6 @@ fn resolved(line: &str) -> Result<ServeSettings, SettingError> {
     ServeSettings::resolve(&args)
 }
 
-/// The error and its hint.
 fn error_of(line: &str) -> String {
     let error = resolved(line).unwrap_err();
     assert_eq!(

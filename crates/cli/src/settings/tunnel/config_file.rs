@@ -27,7 +27,6 @@ use crate::settings::{SettingError, world_readable_warning};
 /// The largest file: some thousand tunnels.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// The contents of the file.
 #[derive(Debug, Default)]
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
@@ -143,7 +142,6 @@ impl ConfigFile {
         chain.collect::<Result<_, _>>().map(Some)
     }
 
-    /// The options of all tables.
     pub(super) fn all_options(&self) -> impl Iterator<Item = &GivenOptions> {
         let tunnels = self.tunnels.iter().map(|tunnel| &tunnel.given);
         let proxies = self.proxies.values().map(|proxy| &proxy.given);

@@ -19,7 +19,6 @@ const NONCE: &str = "bGFiIG5vbmNl";
 pub struct RequiredLogin {
     user: String,
     password: String,
-    /// The realm of the challenge.
     realm: String,
     scheme: RequiredAuthScheme,
     /// Whether a proxy requires it: 407 and its fields.
@@ -64,7 +63,6 @@ impl RequiredLogin {
         }
     }
 
-    /// Sets the realm.
     #[must_use]
     pub fn realm(mut self, realm: &str) -> Self {
         self.realm = realm.into();

@@ -96,7 +96,6 @@ pub(super) struct CoalescedChunks {
     bytes: usize,
 }
 
-/// Consecutive short chunks.
 #[derive(Debug, Default)]
 enum ShortChunks {
     #[default]
@@ -108,7 +107,6 @@ enum ShortChunks {
 }
 
 impl CoalescedChunks {
-    /// Appends a chunk.
     pub(super) fn push(&mut self, chunk: Bytes) {
         self.bytes += chunk.len();
         if chunk.len() >= KEEP_MIN {

@@ -33,7 +33,6 @@ enum UploadPrecheck {
     Full,
 }
 
-/// A parsed upload request.
 #[derive(Debug)]
 pub struct UploadRequest {
     /// The key to store it under.

@@ -39,16 +39,13 @@ pub enum SortKey {
 /// Where a page begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PageStart {
-    /// At the first entry.
     #[default]
     First,
-    /// After this position.
     After(ListingCursor),
     /// The page ends before this position.
     Before(ListingCursor),
 }
 
-/// A request for a page of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
     pub sort: SortKey,
@@ -99,7 +96,6 @@ impl SortRank {
     }
 }
 
-/// A sort key with its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SortDirection {
     pub(super) sort: SortKey,

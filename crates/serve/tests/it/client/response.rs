@@ -22,7 +22,6 @@ impl TestResponse {
         value
     }
 
-    /// The body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

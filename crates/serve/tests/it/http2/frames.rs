@@ -50,7 +50,6 @@ impl Http2Frame {
         Self::new(HEADERS, END_STREAM | END_HEADERS, stream, block)
     }
 
-    /// Changes one setting.
     pub(crate) fn setting(name: u16, value: u32) -> Self {
         let payload = [&name.to_be_bytes()[..], &value.to_be_bytes()].concat();
         Self::new(SETTINGS, 0, 0, payload)
@@ -66,7 +65,6 @@ impl Http2Frame {
         Self::new(RST_STREAM, 0, stream, 8_u32.to_be_bytes())
     }
 
-    /// The encoded frame.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let length = u32::try_from(self.payload.len()).unwrap().to_be_bytes();
         let head = [&length[1..], &[self.kind, self.flags]].concat();

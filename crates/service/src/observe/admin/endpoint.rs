@@ -52,7 +52,6 @@ impl AdminEndpoint {
         }
     }
 
-    /// Adds a page.
     #[must_use]
     pub fn page(mut self, page: Arc<dyn AdminPage>) -> Self {
         self.pages.push(page);

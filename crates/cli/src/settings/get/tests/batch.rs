@@ -23,7 +23,6 @@ fn batch(words: &[&str]) -> BatchWorkload {
     }
 }
 
-/// The URLs of a batch.
 fn urls(words: &[&str]) -> Vec<String> {
     match resolve(words).unwrap().task {
         GetTask::Batch(many) => many
