@@ -29,9 +29,6 @@ pub(crate) struct StopSignals {
 
 impl StopSignals {
     /// Installs the handlers.
-    ///
-    /// # Errors
-    /// The system's.
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {

@@ -219,9 +219,6 @@ impl fmt::Display for S3Address {
 }
 
 /// Parses a text that names something to download: an http or https URL, or an S3 address, whose key is plain text.
-///
-/// # Errors
-/// See [`DownloadUrlError`].
 pub fn parse_download_url(text: &str) -> Result<Url, DownloadUrlError> {
     let scheme = text.get(..5).unwrap_or_default();
     if scheme.eq_ignore_ascii_case("s3://") {

@@ -76,9 +76,6 @@ pub enum S3ConfigError {
 impl S3Config {
     /// A client for `s3://` URLs. `net` is what a client for other URLs would have: proxies, trust, timeouts, rate limit. Reads
     /// AWS's files, and looks for credentials with the first request.
-    ///
-    /// # Errors
-    /// See [`S3ConfigError`].
     pub async fn connect(&self, net: ClientConfig) -> Result<S3Client, S3ConfigError> {
         let signer = Arc::new(self.signer(&net).await?);
         let http = Client::new(ClientConfig {

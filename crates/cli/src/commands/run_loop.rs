@@ -31,9 +31,6 @@ const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A runtime with a thread for each core, within limits: at least two, so that one can wait for the disk; at most four, since a download
 /// that needs more is limited elsewhere.
-///
-/// # Errors
-/// The system's.
 pub(super) fn new_runtime() -> io::Result<Runtime> {
     open_file_limit::check_free_descriptors()?;
     let cores = std::thread::available_parallelism().map_or(2, NonZero::get);

@@ -34,9 +34,6 @@ pub(crate) struct ServerSignals {
 
 impl ServerSignals {
     /// Installs the handlers. Needs a runtime.
-    ///
-    /// # Errors
-    /// The system's.
     pub(crate) fn listen() -> io::Result<Self> {
         // Before the handler is installed, which hides that SIGHUP was ignored.
         let is_tied = is_hang_up_handled() && has_terminal();

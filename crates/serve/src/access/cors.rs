@@ -151,9 +151,6 @@ impl FromStr for AllowedOrigins {
 
 impl CorsPolicy {
     /// Formats the response fields.
-    ///
-    /// # Errors
-    /// See [`CorsError`].
     pub fn new(options: CorsOptions) -> Result<Self, CorsError> {
         if options.credentials && options.origins == AllowedOrigins::Any {
             return Err(CorsError::AnyWithCredentials);

@@ -334,9 +334,6 @@ pub enum SignError {
 ///
 /// The path is signed as it is. If a proxy in front of the store serves it under another path, sign
 /// the path that the store sees, then replace host and path by those of the proxy.
-///
-/// # Errors
-/// See [`SignError`].
 pub fn sign_url(
     key: &SigningKey,
     method: SignableMethod,

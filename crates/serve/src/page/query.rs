@@ -200,9 +200,6 @@ impl fmt::Display for ListQueryParameter {
 
 impl ListQuery {
     /// Parses the query of a URL, without its question mark.
-    ///
-    /// # Errors
-    /// See [`ListQueryError`].
     pub fn parse(query: &str) -> Result<Self, ListQueryError> {
         let mut parsed = Self::default();
         let mut parameters: Vec<ListQueryParameter> = Vec::new();

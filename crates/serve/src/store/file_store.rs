@@ -180,9 +180,6 @@ impl FileStore {
     }
 
     /// Opens the version of a file that has a key now.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn open_file(&self, key: &ObjectKey) -> Result<Arc<OpenObject>, StoreError> {
         let opened = self.retry_after_closing(|| self.root.open_any(key))?;
         self.share_opened(key, OpenObject::from_fd(opened, &self.records)?)

@@ -366,9 +366,6 @@ fn has_entries(folder: &OwnedFd) -> io::Result<bool> {
 
 impl StoreRoot {
     /// The names of the folders at the top, but for the store's own and hidden ones, in order.
-    ///
-    /// # Errors
-    /// The disk's error.
     pub fn top_folders(&self) -> io::Result<Vec<(String, SystemTime)>> {
         let mut folders = Vec::new();
         for entry in Dir::read_from(self.top())? {

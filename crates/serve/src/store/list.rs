@@ -98,9 +98,6 @@ pub(crate) struct UnopenedEntry {
 
 impl OpenFolder {
     /// Opens a folder beneath a root.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn open(root: &Arc<StoreRoot>, key: ObjectKey) -> Result<Self, StoreError> {
         Ok(Self {
             dir: root.open_folder(&key)?,

@@ -127,9 +127,6 @@ impl StoreRoot {
     }
 
     /// Opens a file or folder for reading.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn open_any(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
         let opened = self.open_with(key, READ_FLAGS, OpenScope::Anywhere);
         opened.map_err(|errno| self.to_store_error(errno))

@@ -58,9 +58,6 @@ impl InheritedSockets {
     }
 
     /// Takes the sockets that were handed over to this process. Called once, by the program and not by a library.
-    ///
-    /// # Errors
-    /// See [`InheritedSocketsError`].
     pub fn take() -> Result<Self, InheritedSocketsError> {
         let mut sockets = Vec::new();
         for (name, descriptor) in sys::take()? {

@@ -71,9 +71,6 @@ fn not_tried_text(count: usize) -> String {
 }
 
 /// Deletes what addresses name. With `max` all keys are counted before the first is deleted (row F28).
-///
-/// # Errors
-/// See [`DeletionError`].
 pub async fn delete_named(
     session: &StoreSession,
     named: &[NamedObjects],

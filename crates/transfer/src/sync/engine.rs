@@ -107,9 +107,6 @@ impl SyncDeletions {
     }
 
     /// Deletes them, unless that is refused.
-    ///
-    /// # Errors
-    /// See [`DeletionError`].
     pub async fn delete(
         self,
         options: DeletionOptions,

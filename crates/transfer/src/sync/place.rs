@@ -87,9 +87,6 @@ pub enum SyncPlaceError {
 }
 
 /// Checks that one side is in a store, and none is part of the other.
-///
-/// # Errors
-/// See [`SyncPlaceError`].
 pub fn check_sync_places(
     source: &SyncPlace,
     destination: &SyncPlace,
