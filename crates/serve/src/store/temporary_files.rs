@@ -77,7 +77,7 @@ struct OpenTemporaryFolder {
 #[derive(Debug)]
 pub(super) struct TemporaryFile {
     folder: Arc<OwnedFd>,
-    /// Its name there.
+    /// Its name in the folder.
     name: String,
     /// Open for writing.
     pub(super) file: File,
