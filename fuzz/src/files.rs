@@ -58,7 +58,6 @@ fn assert_whole(checksum: &Checksum) {
     assert_eq!(length, Some(checksum.algorithm.digest_len()));
 }
 
-/// A Metalink document.
 pub(crate) fn metalink(data: &[u8]) {
     let _ = metalinks::is_metalink(data);
     let Ok(document) = metalinks::parse(data) else {

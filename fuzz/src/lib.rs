@@ -14,7 +14,6 @@ mod requests;
 mod responses;
 mod s3;
 
-/// A target.
 pub type FuzzTarget = fn(&[u8]);
 
 /// All targets by name, which is also the name of the target's directory in `corpus/`.

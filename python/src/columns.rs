@@ -11,7 +11,6 @@ use crate::column_buffer::ColumnBuffer;
 use crate::remedies::remedies_hint;
 use crate::result_row::{python_name, python_value};
 
-/// The columns of tables.
 fn table_columns() -> impl Iterator<Item = &'static ManifestColumn> {
     COLUMNS
         .iter()
@@ -58,7 +57,6 @@ impl ResultColumns {
         }
     }
 
-    /// Adds results.
     pub(crate) fn extend(&mut self, rows: impl IntoIterator<Item = ManifestRow>) {
         rows.into_iter().for_each(|row| self.add(row));
     }

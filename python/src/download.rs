@@ -250,8 +250,10 @@ fn upload_target(
     if !target.is_prefix() {
         return Ok(target);
     }
-    let name = arguments.path.file_name();
-    let name = name.ok_or_else(|| HaulError::usage("path: it has no name for the upload"))?;
+    let name = arguments
+        .path
+        .file_name()
+        .ok_or_else(|| HaulError::usage("path: it has no name for the upload"))?;
     argument("path", target.below(Path::new(name)))
 }
 

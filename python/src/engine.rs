@@ -66,7 +66,6 @@ pub(crate) struct PythonEngine {
     running: AtomicU64,
     /// Receivers of batches, for the end of the interpreter.
     receivers: Mutex<Vec<Weak<EventReceiver>>>,
-    /// Stops everything.
     stop: CancellationToken,
 }
 
@@ -232,7 +231,6 @@ impl PythonEngine {
         self.stop.child_token()
     }
 
-    /// Begins a transfer.
     pub(crate) fn begin_job(self: &Arc<Self>) -> ActiveTransfer {
         let id = self.next_job.fetch_add(1, Ordering::Relaxed);
         let progress = Arc::new(TransferProgress::default());

@@ -118,9 +118,7 @@ impl HaulError {
             is_retryable,
         }
     }
-}
 
-impl HaulError {
     /// A request about a bucket that failed.
     pub(crate) fn of_bucket(error: &BucketError, url: Option<String>) -> Self {
         let BucketError::Store(store) = error else {
@@ -188,7 +186,6 @@ impl From<HaulError> for PyErr {
     }
 }
 
-/// The exception of an error.
 fn exception(py: Python<'_>, error: &HaulError) -> PyResult<PyErr> {
     static CONSTRUCTOR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let constructor = CONSTRUCTOR.get_or_try_init(py, || {

@@ -109,7 +109,6 @@ fn call(callback: &Py<PyAny>) {
 }
 
 impl CallHandle {
-    /// Starts a call.
     pub(crate) fn start<F>(
         runtime: &Handle,
         progress: Arc<TransferProgress>,

@@ -24,7 +24,6 @@ fn row_columns() -> impl Iterator<Item = &'static ManifestColumn> {
     columns.filter(|column| column.scope != ColumnScope::Manifest)
 }
 
-/// The name of a column in Python.
 pub(crate) fn python_name(column: &ManifestColumn) -> &'static str {
     match column.name {
         "ms_total" => "ms",

@@ -69,7 +69,6 @@ impl RowQueue {
         }
     }
 
-    /// Adds a row.
     pub(crate) fn push(&self, row: PulledRow) -> AfterPush {
         let mut state = self.lock();
         if state.is_closed {

@@ -67,7 +67,6 @@ impl PythonRows {
         })
     }
 
-    /// Starts to pull rows.
     fn start(&mut self, puller: RowPuller) {
         let thread = thread::Builder::new().name("haul rows".to_owned());
         match thread.spawn(move || puller.run()) {
@@ -119,7 +118,6 @@ impl Drop for PythonRows {
     }
 }
 
-/// Pulls rows from an iterator.
 struct RowPuller {
     iterator: Py<PyIterator>,
     urls: ListUrlParser,

@@ -238,11 +238,15 @@ impl ClientSettings {
         let Some(s3) = &self.s3 else {
             return Ok(S3Config::default());
         };
-        let endpoint_url = s3.endpoint_url.as_deref().map(parse_url).transpose();
-        let endpoint_url = endpoint_url.map_err(|error| HaulError {
-            text: format!("s3: endpoint_url: {}", error.text),
-            ..error
-        })?;
+        let endpoint_url = s3
+            .endpoint_url
+            .as_deref()
+            .map(parse_url)
+            .transpose()
+            .map_err(|error| HaulError {
+                text: format!("s3: endpoint_url: {}", error.text),
+                ..error
+            })?;
         let access_key = match (&s3.access_key, &s3.secret_key) {
             (Some(user), Some(secret)) => Some(Login {
                 user: user.clone(),
@@ -275,7 +279,6 @@ fn read(name: &str, path: &Path) -> Result<Vec<u8>, HaulError> {
     })
 }
 
-/// A parsed argument.
 pub(crate) fn argument<T, E: std::error::Error>(
     name: &str,
     parsed: Result<T, E>,
@@ -380,7 +383,6 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, HaulError> {
     })
 }
 
-/// Parsed texts of one argument.
 pub(crate) fn parse_all<T>(name: &str, texts: &[String]) -> Result<Vec<T>, HaulError>
 where
     T: std::str::FromStr,

@@ -18,9 +18,7 @@ pub struct Cell {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{factor} has no level {level:?}: {expected}")]
 pub struct LevelError {
-    /// The factor.
     pub factor: &'static str,
-    /// The level.
     pub level: String,
     /// What a level of it looks like.
     pub expected: String,
@@ -39,7 +37,6 @@ impl LevelError {
 }
 
 impl Cell {
-    /// A cell of these levels.
     #[must_use]
     pub fn new<'a>(levels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let levels = levels
@@ -50,7 +47,6 @@ impl Cell {
         }
     }
 
-    /// The level of a factor.
     #[must_use]
     pub fn level(&self, factor: &str) -> Option<&str> {
         self.levels.get(factor).map(String::as_str)

@@ -20,7 +20,6 @@ use crate::{Cell, Measurement};
 /// The most cells of an experiment.
 const MAX_CELLS: usize = 2000;
 
-/// An experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
     /// Its name: that of its file, without the folder and `.toml`.
@@ -37,7 +36,6 @@ pub struct Experiment {
     pub skipped: Vec<Cell>,
     /// How often cells are measured.
     pub rounds: RoundRules,
-    /// Figures of the write-up.
     pub figures: Vec<WriteUpFigure>,
     /// The levels of `files` that the file has: figures are of no others.
     pub figure_files: Vec<String>,
@@ -62,9 +60,7 @@ pub enum WorkloadKind {
 /// Something that is varied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
-    /// Its name.
     pub name: String,
-    /// Its levels.
     pub levels: Vec<String>,
 }
 
@@ -86,7 +82,6 @@ pub struct RoundRules {
     pub time: Duration,
 }
 
-/// A figure of the write-up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteUpFigure {
     /// Levels of the cells that it belongs to.
@@ -116,12 +111,9 @@ pub struct Guess<C = Cell> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuessMetric {
-    /// The wall time.
     #[default]
     Wall,
-    /// The CPU time of the client.
     ClientCpu,
-    /// The CPU time of the server.
     ServerCpu,
 }
 
@@ -170,7 +162,6 @@ impl Experiment {
         (baseline != *cell).then_some(baseline)
     }
 
-    /// The factor of this name.
     #[must_use]
     pub fn factor(&self, name: &str) -> Option<&Factor> {
         self.factors.iter().find(|factor| factor.name == name)

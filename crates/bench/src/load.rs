@@ -67,7 +67,6 @@ pub struct LoadPlan {
     pub is_kept_alive: bool,
     /// When the next request begins.
     pub pace: LoadPace,
-    /// When the load ends.
     pub end: LoadEnd,
     /// The TLS settings for https URLs.
     pub tls: Arc<rustls::ClientConfig>,
@@ -78,11 +77,8 @@ pub struct LoadPlan {
 /// The method of all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadMethod {
-    /// GET.
     Get,
-    /// PUT.
     Put,
-    /// DELETE.
     Delete,
 }
 
@@ -117,7 +113,6 @@ pub enum LoadPace {
     Rate(f64),
 }
 
-/// When a load ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LoadEnd {
     /// After so many requests.
@@ -135,7 +130,6 @@ pub enum LoadError {
     /// A URL is not http or https, or not one that the protocol can send.
     #[error("cannot send requests for {0}")]
     Url(String),
-    /// The plan has no URL.
     #[error("no URL")]
     NoUrl,
 }

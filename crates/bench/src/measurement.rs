@@ -28,7 +28,6 @@ pub struct Measurement {
     /// The mean times of the phases of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<PhaseTimes>,
-    /// CPU time of the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu: Option<CpuTime>,
     /// CPU time of the server, where it is haul's or its process is named.
@@ -56,7 +55,6 @@ pub struct LatencyQuantiles {
     pub p99_s: f64,
     /// 999 of a thousand.
     pub p999_s: f64,
-    /// The longest.
     pub max_s: f64,
 }
 

@@ -132,7 +132,6 @@ impl CellResults {
 pub struct Spread {
     /// The first quartile.
     pub low: f64,
-    /// The median.
     pub median: f64,
     /// The third quartile.
     pub high: f64,
@@ -141,9 +140,7 @@ pub struct Spread {
 /// A ratio of medians and its bootstrap interval of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RatioInterval {
-    /// The ratio.
     pub ratio: f64,
-    /// The lower end.
     pub low: f64,
     /// The upper end.
     pub high: f64,
@@ -166,11 +163,9 @@ pub struct GuessResults {
     pub compared: String,
     /// The ratio that was found; `None` where a cell is missing.
     pub ratio: Option<RatioInterval>,
-    /// Whether it holds.
     pub verdict: GuessVerdict,
 }
 
-/// Whether a guess holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuessVerdict {

@@ -37,7 +37,6 @@ const CAP_PART: f64 = 0.8;
 /// How far a run is.
 #[derive(Debug, Clone, Copy)]
 pub struct RunProgress<'a> {
-    /// The experiment.
     pub experiment: &'a Experiment,
     /// The round: 0 warms up.
     pub round: u32,
@@ -51,7 +50,6 @@ pub struct RunProgress<'a> {
     pub elapsed: Duration,
 }
 
-/// A running experiment.
 #[derive(Debug)]
 pub struct ExperimentRun<'a> {
     experiment: &'a Experiment,
@@ -307,7 +305,6 @@ fn add_result(
     }
 }
 
-/// An error with its causes.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -26,7 +26,6 @@ pub struct BenchOptions {
     pub seed: u64,
 }
 
-/// The workload of an experiment.
 enum AnyWorkload {
     Requests(Box<RequestsWorkload>),
     Transfer(Box<TransferWorkload>),

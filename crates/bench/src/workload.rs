@@ -20,10 +20,8 @@ pub enum WorkloadError {
     /// A level that its factor does not have.
     #[error(transparent)]
     Level(#[from] LevelError),
-    /// A server of ours.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// The load generator.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The settings of connections to the server.
@@ -44,7 +42,6 @@ pub enum WorkloadError {
     LocalIo {
         /// What was tried.
         action: &'static str,
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -55,7 +52,6 @@ pub enum WorkloadError {
     /// It was stopped, and no request had succeeded by then.
     #[error("nothing but failures: {0}")]
     OnlyFailures(String),
-    /// It was stopped.
     #[error("interrupted")]
     Interrupted,
 }

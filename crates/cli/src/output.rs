@@ -24,9 +24,6 @@ pub(crate) fn check_stdout() -> io::Result<()> {
 }
 
 /// Writes lines to standard output and flushes it.
-///
-/// # Errors
-/// The system's.
 pub(crate) fn write_stdout_lines<T: std::fmt::Display>(
     lines: impl IntoIterator<Item = T>,
 ) -> io::Result<()> {
@@ -50,9 +47,6 @@ pub(crate) fn result_text(text: &str) -> Cow<'_, str> {
 }
 
 /// Writes bytes to standard output and flushes it.
-///
-/// # Errors
-/// The system's.
 pub(crate) fn write_stdout(text: &[u8]) -> io::Result<()> {
     check_stdout()?;
     let mut out = io::stdout().lock();
@@ -69,9 +63,6 @@ pub(crate) fn print(text: &[u8]) -> ExitCode {
 }
 
 /// Writes a line for programs to standard error: without colours, and with an error if it is closed.
-///
-/// # Errors
-/// The system's.
 pub(crate) fn write_stderr_line(line: &dyn std::fmt::Display) -> io::Result<()> {
     if sys::stderr_closed() {
         return Err(io::Error::other("it is closed"));

@@ -28,9 +28,6 @@ pub(crate) fn can_prompt() -> bool {
 }
 
 /// Shows `text` and waits for a line.
-///
-/// # Errors
-/// See [`PromptError`].
 pub(crate) fn prompt(text: &str) -> Result<String, PromptError> {
     terminal::ask(text)
 }

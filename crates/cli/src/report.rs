@@ -106,7 +106,6 @@ pub(crate) fn digests_object(outcome: &DownloadOutcome) -> Map<String, Value> {
         .collect()
 }
 
-/// The result as an object.
 pub(crate) fn download_object(job: u64, outcome: &DownloadOutcome) -> Value {
     let action = if outcome.not_modified {
         FileAction::Skip
@@ -133,7 +132,6 @@ pub(crate) fn download_object(job: u64, outcome: &DownloadOutcome) -> Value {
     })
 }
 
-/// A failure as an object.
 pub(crate) fn failure_object(job: &DownloadJob, error: &GetError) -> Value {
     json!({
         "action": FileAction::Download.name(),

@@ -39,7 +39,6 @@ pub(crate) use tunnel::{
     PlannedTunnel, ProcessSettings, StdioSettings, TunnelSettings, TunnelUpstream,
 };
 
-/// Reads a variable of the environment.
 type EnvironmentReader = fn(&str) -> Option<String>;
 
 fn environment(name: &str) -> Option<String> {

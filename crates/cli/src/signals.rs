@@ -9,7 +9,6 @@ use haul_service::is_hang_up_handled;
 
 use crate::exit::ExitReason;
 
-/// A signal to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopSignal {
     /// SIGINT or SIGTERM.
@@ -29,9 +28,6 @@ pub(crate) struct StopSignals {
 
 impl StopSignals {
     /// Installs the handlers.
-    ///
-    /// # Errors
-    /// The system's.
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {

@@ -96,7 +96,6 @@ where
         .log_internal_errors(false)
 }
 
-/// Prints traces as messages.
 struct TraceMessages {
     print: fn(&str),
 }

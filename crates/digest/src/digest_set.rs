@@ -67,10 +67,8 @@ macro_rules! crc_hashers {
 
 crc_hashers!(Crc32c, Crc32, Crc64Nvme);
 
-/// A finished digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComputedDigest {
-    /// Which one.
     pub algorithm: DigestAlgorithm,
     /// Its bytes, most significant first.
     pub digest: Vec<u8>,
@@ -106,7 +104,6 @@ impl DigestSet {
         self.0.is_empty()
     }
 
-    /// Which digests are computed.
     #[must_use]
     pub fn algorithms(&self) -> Vec<DigestAlgorithm> {
         self.0.iter().map(|(algorithm, _)| *algorithm).collect()

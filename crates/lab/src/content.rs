@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 /// Bytes in a word of the generator.
 const WORD_BYTES: u64 = 8;
 
-/// The bytes of a resource.
 #[derive(Debug, Clone)]
 pub enum ResourceContent {
     /// Pseudo-random bytes from a seed: any range can be computed at any time.
@@ -22,7 +21,6 @@ pub enum ResourceContent {
         /// The number of bytes.
         length: u64,
     },
-    /// These bytes.
     Fixed(Bytes),
 }
 
@@ -33,7 +31,6 @@ impl ResourceContent {
         Self::Random { seed, length }
     }
 
-    /// These bytes.
     #[must_use]
     pub fn fixed(bytes: impl Into<Bytes>) -> Self {
         Self::Fixed(bytes.into())
@@ -56,7 +53,6 @@ impl ResourceContent {
         bytes
     }
 
-    /// All bytes.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         self.slice(0..self.length())
@@ -109,7 +105,6 @@ fn append_words(seed: u64, range: Range<u64>, buffer: &mut Vec<u8>) {
     append_within_word(seed, whole.end * WORD_BYTES..range.end, buffer);
 }
 
-/// Appends bytes within one word.
 fn append_within_word(seed: u64, range: Range<u64>, buffer: &mut Vec<u8>) {
     let word = range.start / WORD_BYTES;
     let within = index(range.start - word * WORD_BYTES)..index(range.end - word * WORD_BYTES);
@@ -128,7 +123,6 @@ pub(crate) fn mix(seed: u64, word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Bytes in hexadecimal.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.

@@ -19,7 +19,6 @@ pub enum DnsReply {
     Addresses(Vec<IpAddr>, u32),
     /// There is no such name.
     NxDomain,
-    /// The server has failed.
     ServFail,
     /// The server does not respond.
     NoReply,
@@ -74,7 +73,6 @@ impl DnsServer {
         }
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

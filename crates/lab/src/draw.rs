@@ -32,7 +32,6 @@ impl Draw {
         self.below(100) < share
     }
 
-    /// One of these.
     pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[usize::try_from(self.below(all.len() as u64)).unwrap_or(0)]
     }

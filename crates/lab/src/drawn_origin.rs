@@ -65,7 +65,6 @@ pub enum DrawnValidators {
     Strong,
     /// By a weak entity tag.
     Weak,
-    /// By a date.
     Date,
     /// By a strong entity tag and a date.
     StrongAndDate,
@@ -148,7 +147,6 @@ const HABITS: [DrawnHabit; 10] = [
 ];
 
 impl DrawnOrigin {
-    /// Draws an origin.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut draw = Draw::new(seed, u64::MAX);

@@ -37,7 +37,6 @@ pub struct DrawnStore {
 }
 
 impl DrawnStore {
-    /// Draws a store.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut draw = Draw::new(seed, u64::MAX);
@@ -51,7 +50,6 @@ impl DrawnStore {
         }
     }
 
-    /// Starts it.
     pub async fn start(self) -> ObjectStore {
         let store = ObjectStore::start_with(move |request| self.fault(request)).await;
         store.set_page_size(self.page_size);

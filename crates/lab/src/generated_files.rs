@@ -127,7 +127,6 @@ impl GeneratedFiles {
         self.permanent_fault(path).or_else(transient)
     }
 
-    /// The resource for a request.
     pub(crate) fn resource(&self, request: &RecordedRequest) -> OriginResource {
         let path = request.path();
         let version = self.version(path, request.number_for_path);

@@ -61,9 +61,7 @@ const TESTS_FAILED: i32 = 101;
 /// A link. Its directions can change while it runs.
 #[derive(Debug, Clone)]
 pub struct KernelLinkOptions {
-    /// From the client to the server.
     pub to_server: LinkDirectionOptions,
-    /// From the server to the client.
     pub to_client: LinkDirectionOptions,
     /// The MTU of the interfaces, which both kernels know.
     pub mtu: u16,
@@ -192,19 +190,16 @@ impl KernelLink {
         None
     }
 
-    /// The namespace of the client.
     #[must_use]
     pub fn client(&self) -> &NetworkNamespace {
         &self.client
     }
 
-    /// The namespace of the server.
     #[must_use]
     pub fn server(&self) -> &NetworkNamespace {
         &self.server
     }
 
-    /// The direction from the client to the server.
     #[must_use]
     pub fn to_server(&self) -> KernelLinkDirection<'_> {
         KernelLinkDirection {
@@ -213,7 +208,6 @@ impl KernelLink {
         }
     }
 
-    /// The direction from the server to the client.
     #[must_use]
     pub fn to_client(&self) -> KernelLinkDirection<'_> {
         KernelLinkDirection {
@@ -223,7 +217,6 @@ impl KernelLink {
     }
 }
 
-/// One direction of a running link.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelLinkDirection<'a> {
     carrier: &'a PacketCarrier,

@@ -36,7 +36,6 @@ pub struct SlowLinkBuilder {
     max_connections: Option<usize>,
 }
 
-/// What a link has counted.
 #[derive(Debug, Default)]
 struct LinkCounts {
     open: OpenCounter,
@@ -225,13 +224,11 @@ impl SlowLink {
         self.listener = Some(listener);
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Connections that are open now.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.counts.open.count()

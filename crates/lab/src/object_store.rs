@@ -48,9 +48,7 @@ pub enum StoreFault {
 pub struct StoreRequest {
     /// The number of the request, from 0.
     pub number: usize,
-    /// The method.
     pub method: String,
-    /// The bucket.
     pub bucket: String,
     /// The key, decoded.
     pub key: String,
@@ -58,14 +56,12 @@ pub struct StoreRequest {
     pub query: BTreeMap<String, String>,
     /// Header fields with lower-case names.
     pub headers: BTreeMap<String, String>,
-    /// Bytes of the body.
     pub body_length: usize,
 }
 
 /// An object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredBytes {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// The entity tag without its quotes.
     pub etag: String,
@@ -73,7 +69,6 @@ pub struct StoredBytes {
     pub headers: BTreeMap<String, String>,
 }
 
-/// Chooses a fault for a request.
 type FaultRule = Box<dyn FnMut(&StoreRequest) -> Option<StoreFault> + Send>;
 
 /// What a store has, and how it fails.
@@ -116,13 +111,11 @@ impl StoreRequest {
         self.query.contains_key(name)
     }
 
-    /// Whether it uploads a part.
     #[must_use]
     pub fn is_part(&self) -> bool {
         self.method == "PUT" && self.has("partNumber")
     }
 
-    /// Whether it completes an upload.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.method == "POST" && self.has("uploadId")
@@ -192,13 +185,11 @@ impl ObjectStore {
         self.lock().lists_no_etags = true;
     }
 
-    /// An object.
     #[must_use]
     pub fn object(&self, key: &str) -> Option<StoredBytes> {
         self.lock().objects.get(key).cloned()
     }
 
-    /// Stores an object.
     pub fn insert(&self, key: &str, bytes: &[u8]) {
         self.insert_with_etag(key, bytes, &operations::md5_hex(bytes));
     }
@@ -213,7 +204,6 @@ impl ObjectStore {
         self.lock().objects.insert(key.to_owned(), object);
     }
 
-    /// The keys of all objects.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         self.lock().objects.keys().cloned().collect()

@@ -20,7 +20,6 @@ const DESCRIPTOR_WAIT: Duration = Duration::from_millis(10);
 pub(crate) struct FirstPanic(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
 
 impl FirstPanic {
-    /// Stores the payload of a panic.
     pub(crate) fn store(&self, payload: Box<dyn Any + Send>) {
         let mut stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stored.get_or_insert(payload);
@@ -43,10 +42,8 @@ impl FirstPanic {
     }
 }
 
-/// A running listener.
 #[derive(Debug)]
 pub(crate) struct RunningListener {
-    /// The address on which it listens.
     pub(crate) address: SocketAddr,
     /// The accepting task, which owns the connections' tasks.
     tasks: JoinSet<()>,

@@ -19,7 +19,6 @@ pub struct SilentListener {
     _listener: Socket,
     /// The connections that fill its queue.
     _queued: Vec<TcpStream>,
-    /// Its address.
     address: SocketAddr,
 }
 
@@ -50,7 +49,6 @@ impl SilentListener {
         Err(io::Error::other("a listener's queue does not fill"))
     }
 
-    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

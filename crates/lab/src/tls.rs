@@ -16,7 +16,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use tempfile::TempDir;
 
-/// A certificate authority.
 #[derive(Debug)]
 pub struct CertificateAuthority {
     /// The certificate that clients trust.
@@ -25,12 +24,9 @@ pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A certificate with its key.
 #[derive(Debug, Clone)]
 pub struct IssuedCertificate {
-    /// The certificate, PEM.
     pub certificate_pem: String,
-    /// Its key, PEM.
     pub key_pem: String,
 }
 
@@ -39,9 +35,7 @@ pub struct IssuedCertificate {
 pub struct CertificateFiles {
     /// Dropped with this.
     _directory: TempDir,
-    /// The certificate.
     pub certificate: PathBuf,
-    /// Its key.
     pub key: PathBuf,
 }
 
@@ -79,7 +73,6 @@ impl CertificateAuthority {
         self.sign(params(names))
     }
 
-    /// An expired certificate.
     #[must_use]
     pub fn issue_expired(&self, names: &[&str]) -> IssuedCertificate {
         let mut params = params(names);

@@ -24,9 +24,7 @@ use crate::secret::Secret;
 /// A user name and its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// The name.
     pub user: String,
-    /// The password.
     pub password: Secret,
 }
 
@@ -122,7 +120,6 @@ impl Authenticator {
     }
 }
 
-/// The login in a URL.
 fn login_in(url: &Url) -> Option<Login> {
     if url.username().is_empty() {
         return None;

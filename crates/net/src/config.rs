@@ -30,9 +30,7 @@ pub struct ClientConfig {
     pub http_version: HttpVersionChoice,
     /// Trusted certificates, and the client's own.
     pub tls: TlsOptions,
-    /// Which redirects are followed.
     pub redirects: RedirectOptions,
-    /// The user's credentials.
     pub credentials: UserCredentials,
     /// Resolves and signs requests for `s3://` URLs. Without it they cannot be sent.
     pub signer: Option<Arc<dyn RequestSigner>>,

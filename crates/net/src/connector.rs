@@ -40,7 +40,6 @@ pub(crate) use {http_proxy::parse_connect_response, socks5::handshake_succeeds};
 /// A stream that was made, and how long its steps took.
 #[derive(Debug)]
 pub struct ConnectedStream {
-    /// The stream.
     pub stream: TransportStream,
     /// The peer of the TCP connection: the target, or the first proxy.
     pub peer: SocketAddr,

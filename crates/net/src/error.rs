@@ -102,7 +102,6 @@ pub enum TlsProblem {
     UnknownIssuer,
     /// The certificate is a CA's own, as self-signed ones usually are, and is used as a server's.
     SelfSigned,
-    /// The certificate was revoked.
     Revoked,
     /// The trusted certificates cannot be loaded.
     RootsUnavailable,
@@ -302,26 +301,7 @@ impl Error {
             | Kind::RequestBody => false,
         }
     }
-}
 
-/// Whether the process, or the system, has as many files open as it may. Neither the network nor the peer causes that.
-#[must_use]
-pub fn is_descriptor_limit(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fmt_failure(f)?;
-        if self.is_login_unasked {
-            f.write_str("; it never asked for a login, and haul sent it by Basic")
-        } else {
-            Ok(())
-        }
-    }
-}
-
-impl Error {
     fn fmt_failure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let proxy_at = |peer: &String| self.proxy.as_ref().filter(|p| p.address == *peer);
         match &self.kind {
@@ -419,6 +399,23 @@ impl Error {
         match &self.proxy {
             Some(proxy) => write!(f, "{proxy}"),
             None => f.write_str("the proxy"),
+        }
+    }
+}
+
+/// Whether the process, or the system, has as many files open as it may. Neither the network nor the peer causes that.
+#[must_use]
+pub fn is_descriptor_limit(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_failure(f)?;
+        if self.is_login_unasked {
+            f.write_str("; it never asked for a login, and haul sent it by Basic")
+        } else {
+            Ok(())
         }
     }
 }

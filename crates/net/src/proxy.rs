@@ -19,7 +19,6 @@ pub use no_proxy::{NoProxy, NoProxyError};
 pub use parse::ProxyError;
 pub use rules::{ProxyRules, UnusableProxyVariable};
 
-/// The protocol of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProxyScheme {
     /// HTTP: CONNECT for https URLs, absolute-form for http URLs.
@@ -32,16 +31,12 @@ pub enum ProxyScheme {
     Socks5h,
 }
 
-/// A proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// Its protocol.
     pub scheme: ProxyScheme,
     /// Its name or address, without brackets.
     pub host: String,
-    /// Its port.
     pub port: u16,
-    /// The credentials for it.
     pub login: Option<Login>,
     /// Whether it gets the login by Basic with the first request, and not after it has asked for it.
     pub is_basic_sent_first: bool,

@@ -154,8 +154,9 @@ fn mask(text: &str) -> String {
 fn mask_nested(text: &str, depth: u32) -> String {
     let text = mask_logins(text);
     let (path, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
-    let pairs = query.split_inclusive(['?', '#', '&', ';']);
-    let pairs = pairs.map(|pair| mask_pair(pair, depth));
+    let pairs = query
+        .split_inclusive(['?', '#', '&', ';'])
+        .map(|pair| mask_pair(pair, depth));
     std::iter::once(path.to_owned()).chain(pairs).collect()
 }
 

@@ -17,7 +17,6 @@ use crate::request_body::RequestBody;
 use crate::signer::RequestSigner;
 use crate::target::Target;
 
-/// One request.
 #[derive(Debug)]
 pub struct FetchRequest<'a> {
     /// Where the first request goes.
@@ -122,7 +121,6 @@ pub(crate) struct RoutedRequest<'a> {
     /// Which of the user's credentials and header fields the origin may see.
     pub(crate) scope: CredentialScope,
     pub(crate) proxy: Option<&'a Proxy>,
-    /// Signs the request.
     pub(crate) signer: Option<&'a Arc<dyn RequestSigner>>,
 }
 

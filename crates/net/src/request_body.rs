@@ -38,7 +38,6 @@ pub enum RequestBody {
     /// No body, as GET has it.
     #[default]
     Empty,
-    /// Bytes in memory.
     Bytes(Bytes),
     /// Bytes that are read while they are sent.
     Source(Arc<dyn BodySource>),

@@ -60,9 +60,7 @@ pub struct FetchResponse(Box<ResponseState>);
 /// The fields of a [`FetchResponse`].
 #[derive(Debug)]
 pub struct ResponseState {
-    /// The status.
     pub status: StatusCode,
-    /// The header fields.
     pub headers: HeaderMap,
     /// Where the response came from, after redirects; without credentials.
     pub url: Url,

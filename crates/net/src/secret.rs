@@ -7,7 +7,6 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a secret.
     #[must_use]
     pub fn new(text: String) -> Self {
         Self(text)

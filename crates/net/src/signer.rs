@@ -21,7 +21,6 @@ pub const SIGNED_SCHEME: &str = "s3";
 /// Bytes of a refusal that the signer sees. S3's errors have some hundred.
 pub(crate) const MAX_REFUSAL_BYTES: usize = 16 * 1024;
 
-/// A future of a signer.
 pub type SignerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, SignerError>> + Send + 'a>>;
 
 /// Why a request could not be signed.
@@ -34,7 +33,6 @@ pub struct Refusal<'a> {
     pub url: &'a Url,
     /// The status: 301, 307, 400 or 403.
     pub status: StatusCode,
-    /// The header fields.
     pub headers: &'a HeaderMap,
     /// The beginning of the body. Empty for a HEAD.
     pub body: &'a [u8],

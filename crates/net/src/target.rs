@@ -33,7 +33,6 @@ impl std::fmt::Display for AddressFamily {
 pub struct Target {
     /// A name, or an address without brackets.
     pub host: String,
-    /// The port.
     pub port: u16,
 }
 

@@ -42,7 +42,6 @@ pub struct TlsOptions {
     pub client_certificate: Option<ClientCertificate>,
 }
 
-/// A client certificate.
 #[derive(Clone)]
 pub struct ClientCertificate {
     /// PEM of the certificate and its chain.
@@ -60,9 +59,7 @@ impl fmt::Debug for ClientCertificate {
 /// What a PEM file of the user is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PemRole {
-    /// It has the trusted certificates.
     TrustedCertificates,
-    /// It has the client certificate.
     ClientCertificate,
     /// It has the private key of the client certificate.
     ClientKey,
@@ -96,7 +93,6 @@ pub enum TlsConfigError {
     /// PEM that holds no certificate, or no private key.
     #[error("the PEM of the {role} contains no usable {}", role.content())]
     Pem {
-        /// Which PEM it is.
         role: PemRole,
         /// Why rustls refuses what it holds.
         source: Option<rustls::Error>,
@@ -139,7 +135,6 @@ impl TlsOptions {
     }
 }
 
-/// The peer of a TLS handshake.
 #[derive(Debug, Clone, Copy)]
 pub struct TlsPeer<'a> {
     /// The name that its certificate must be for.

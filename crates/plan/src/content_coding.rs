@@ -33,8 +33,10 @@ impl ContentCoding {
         let mut names: Vec<String> = Vec::new();
         for value in headers.get_all(CONTENT_ENCODING) {
             let list = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
-            let coded = list.split(',').map(|name| name.trim().trim_matches('"'));
-            let coded = coded.filter(|name| !names_no_coding(name));
+            let coded = list
+                .split(',')
+                .map(|name| name.trim().trim_matches('"'))
+                .filter(|name| !names_no_coding(name));
             names.extend(coded.map(str::to_owned));
         }
         let other = || Self::Other(printable(&names.join(", "), MAX_SHOWN));

@@ -77,12 +77,14 @@ pub const DETECTION_BYTES: usize = 4096;
 /// Whether some bytes begin as a Metalink document does: enough to distinguish it from a list of URLs.
 #[must_use]
 pub fn is_metalink(front: &[u8]) -> bool {
-    let front = String::from_utf8_lossy(&front[..front.len().min(DETECTION_BYTES)]);
-    let front = front.trim_start_matches('\u{feff}').trim_start();
+    let text = String::from_utf8_lossy(&front[..front.len().min(DETECTION_BYTES)]);
+    let front = text.trim_start_matches('\u{feff}').trim_start();
     front.starts_with('<')
         && front.match_indices('<').any(|(at, _)| {
-            let name = front[at + 1..].split(|c: char| c.is_whitespace() || c == '>');
-            let name = name.take(1).collect::<String>();
+            let name = front[at + 1..]
+                .split(|c: char| c.is_whitespace() || c == '>')
+                .next()
+                .unwrap_or_default();
             name == "metalink" || name.ends_with(":metalink")
         })
 }

@@ -13,7 +13,6 @@ use percent_encoding::{
 };
 use url::Url;
 
-/// The most bytes of a key.
 const MAX_KEY_BYTES: usize = 1024;
 
 /// The characters that S3's canonical form of a key leaves as they are, and the slash.
@@ -70,7 +69,6 @@ impl S3Address {
         Self::new("", "")
     }
 
-    /// A key in a bucket.
     #[must_use]
     pub fn new(bucket: impl Into<String>, key: impl Into<String>) -> Self {
         Self {
@@ -221,9 +219,6 @@ impl fmt::Display for S3Address {
 }
 
 /// Parses a text that names something to download: an http or https URL, or an S3 address, whose key is plain text.
-///
-/// # Errors
-/// See [`DownloadUrlError`].
 pub fn parse_download_url(text: &str) -> Result<Url, DownloadUrlError> {
     let scheme = text.get(..5).unwrap_or_default();
     if scheme.eq_ignore_ascii_case("s3://") {

@@ -26,19 +26,15 @@ pub(crate) const SAME_TOKEN: &str = "a page is followed by itself";
 /// The most pages of a list of buckets.
 const MAX_BUCKET_PAGES: usize = 1000;
 
-/// A bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedBucket {
-    /// The name.
     pub name: String,
     /// When it was created, in ISO 8601.
     pub created: String,
 }
 
-/// An object in a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListedObject {
-    /// The key.
     pub key: String,
     /// Bytes.
     pub size: u64,
@@ -46,7 +42,6 @@ pub struct ListedObject {
     pub etag: String,
     /// When it was last modified, in ISO 8601.
     pub last_modified: String,
-    /// The storage class.
     pub storage_class: String,
 }
 
@@ -84,7 +79,6 @@ fn numbers(text: &str, separator: char) -> Option<[u32; 3]> {
     Some([next()?, next()?, next()?])
 }
 
-/// What to list.
 #[derive(Debug, Clone, Default)]
 pub struct ObjectListRequest {
     /// Keys that begin with this.
@@ -102,7 +96,6 @@ pub struct ObjectListRequest {
 /// A page of a list, in the byte order of keys.
 #[derive(Debug, Clone, Default)]
 pub struct ObjectPage {
-    /// The objects.
     pub objects: Vec<ListedObject>,
     /// The groups, each with its delimiter.
     pub prefixes: Vec<String>,
@@ -110,10 +103,8 @@ pub struct ObjectPage {
     pub next_token: Option<String>,
 }
 
-/// An object that was not deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeleteFailure {
-    /// The key.
     pub key: String,
     /// S3's code.
     pub code: String,

@@ -131,8 +131,8 @@ impl S3Client {
     /// What tells an object from those of other stores: the endpoint and the address, whatever region the bucket turns out to be in.
     #[must_use]
     pub fn object_name(&self, address: &S3Address) -> String {
-        let endpoint = address.origin_text();
-        let endpoint = endpoint
+        let origin = address.origin_text();
+        let endpoint = origin
             .as_deref()
             .or_else(|| Some(self.signer.endpoint_url()?.as_str()))
             .unwrap_or_default();

@@ -37,7 +37,6 @@ const DEFAULT_REGION: &str = "us-east-1";
 pub struct S3Config {
     /// The endpoint; AWS by default.
     pub endpoint_url: Option<Url>,
-    /// The region.
     pub region: Option<String>,
     /// The profile in AWS's files.
     pub profile: Option<String>,
@@ -66,7 +65,6 @@ pub enum S3ConfigError {
     /// A profile was named, and the files have none of that name.
     #[error("there is no AWS profile {name:?} in {config} and {credentials}")]
     Profile {
-        /// Its name.
         name: String,
         /// The configuration file that was read.
         config: String,
@@ -78,9 +76,6 @@ pub enum S3ConfigError {
 impl S3Config {
     /// A client for `s3://` URLs. `net` is what a client for other URLs would have: proxies, trust, timeouts, rate limit. Reads
     /// AWS's files, and looks for credentials with the first request.
-    ///
-    /// # Errors
-    /// See [`S3ConfigError`].
     pub async fn connect(&self, net: ClientConfig) -> Result<S3Client, S3ConfigError> {
         let signer = Arc::new(self.signer(&net).await?);
         let http = Client::new(ClientConfig {
@@ -250,7 +245,6 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The region in the environment.
 fn region_of_environment() -> Option<String> {
     variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"))
 }

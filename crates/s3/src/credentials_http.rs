@@ -93,8 +93,11 @@ async fn send(
     let url = Url::parse(request.uri()).map_err(|error| ConnectorError::user(error.into()))?;
     let method = Method::from_bytes(request.method().as_bytes())
         .map_err(|error| ConnectorError::user(error.into()))?;
-    let body = request.body().bytes().map(Bytes::copy_from_slice);
-    let body = body.ok_or_else(|| user("the body of a request for credentials is in memory"))?;
+    let body = request
+        .body()
+        .bytes()
+        .map(Bytes::copy_from_slice)
+        .ok_or_else(|| user("the body of a request for credentials is in memory"))?;
     let fetch = FetchRequest {
         method,
         headers: headers(&request),

@@ -65,7 +65,6 @@ impl S3Endpoint {
     }
 }
 
-/// The endpoint of AWS in a region.
 fn aws_endpoint(region: &str) -> Result<Url, url::ParseError> {
     let domain = if region.starts_with("cn-") {
         "amazonaws.com.cn"

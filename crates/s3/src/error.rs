@@ -57,11 +57,9 @@ pub enum S3ErrorKind {
 /// An error of S3's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceError {
-    /// The status of the response.
     pub status: StatusCode,
     /// The code, such as `NoSuchKey`; empty where the response had none, as for HEAD.
     pub code: String,
-    /// The message.
     pub message: String,
     /// What names the request in the service's logs.
     pub request_id: Option<String>,

@@ -41,18 +41,15 @@ pub struct UploadedPart {
 pub struct PendingUpload {
     /// The key that it will have.
     pub key: String,
-    /// The upload's id.
     pub upload_id: String,
     /// When it was begun, in ISO 8601.
     pub initiated: String,
-    /// The storage class.
     pub storage_class: String,
 }
 
 /// An upload under way: which object it will be, and its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultipartUpload {
-    /// The object.
     pub address: S3Address,
     /// The id that the store gave.
     pub upload_id: String,

@@ -12,7 +12,6 @@ use crate::client::{S3Client, S3Request};
 use crate::error::{S3Error, S3ErrorKind};
 use crate::xml::XmlNode;
 
-/// The metadata of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectMetadata {
     /// Bytes of the object.
@@ -21,7 +20,6 @@ pub struct ObjectMetadata {
     pub etag: String,
     /// The modification date as HTTP writes it.
     pub last_modified: Option<String>,
-    /// The media type.
     pub content_type: Option<String>,
     /// Checksums of all its bytes that the store knows.
     pub checksums: Vec<Checksum>,
@@ -44,10 +42,8 @@ pub struct StoredObject {
     pub version_id: Option<String>,
 }
 
-/// The source of a copy.
 #[derive(Debug, Clone)]
 pub struct CopySource<'a> {
-    /// The object.
     pub address: &'a S3Address,
     /// The entity tag that it must have: else it has changed (row F14).
     pub if_match: Option<&'a str>,

@@ -14,7 +14,6 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
 use url::Url;
 
-/// What a signature is for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SignatureScope<'a> {
     pub(crate) identity: &'a Identity,
@@ -46,7 +45,6 @@ pub(crate) enum SignedPayload<'a> {
     Bytes(&'a [u8]),
     /// By this SHA-256.
     Sha256(&'a [u8]),
-    /// Not at all.
     Unsigned,
 }
 

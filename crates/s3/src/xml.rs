@@ -42,9 +42,6 @@ pub enum XmlReadError {
 
 impl XmlNode {
     /// Reads a document.
-    ///
-    /// # Errors
-    /// See [`XmlReadError`].
     pub fn parse(document: &[u8]) -> Result<Self, XmlReadError> {
         let document = str::from_utf8(document).map_err(|_| XmlReadError::Text)?;
         let mut reader = Reader::from_str(document);

@@ -15,7 +15,6 @@ use super::xml::XmlDocument;
 /// Declares the codes, each with its status and the message that it has when nothing more is known.
 macro_rules! codes {
     ($($name:ident $status:ident $message:literal)*) => {
-        /// An error code of S3.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub(crate) enum S3ErrorCode {
             $($name,)*
@@ -29,7 +28,6 @@ macro_rules! codes {
                 }
             }
 
-            /// The status of the response.
             pub(crate) fn status(self) -> StatusCode {
                 match self {
                     $(Self::$name => StatusCode::$status,)*
@@ -166,7 +164,6 @@ impl S3Failure {
         self
     }
 
-    /// The message for the client.
     pub(crate) fn message(&self) -> &str {
         let own = self.message.as_deref();
         own.unwrap_or_else(|| self.code.message())

@@ -17,10 +17,8 @@ use crate::{
     S3Operation, S3Options, S3Query, S3ResponseIds, StreamingPayload,
 };
 
-/// A request that is refused.
 #[derive(Debug)]
 pub struct RefusedRequest {
-    /// The message of the error.
     pub message: String,
     /// The error's document.
     pub document: String,
@@ -197,7 +195,6 @@ pub fn create_bucket(document: &[u8]) -> Option<String> {
     parse_create_bucket(document).ok()?
 }
 
-/// The objects to delete.
 #[must_use]
 pub fn delete(document: &[u8]) -> Option<Vec<DeletedObject>> {
     let request = parse_delete(document).ok()?;

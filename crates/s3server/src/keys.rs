@@ -31,7 +31,6 @@ const MAX_DERIVED: usize = 9;
 pub struct S3KeyRule {
     /// The access key ID.
     pub access_key: String,
-    /// The secret access key.
     pub secret: ZeroizedSecret,
     /// What requests signed with it may do.
     pub scope: S3KeyScope,
@@ -90,10 +89,7 @@ pub enum S3KeysError {
     },
     /// The rules of one access key differ in the secret, so one of them is a mistake.
     #[error("access key {access_key:?} has two secrets: give each of its rules the same one")]
-    TwoSecrets {
-        /// The access key.
-        access_key: String,
-    },
+    TwoSecrets { access_key: String },
 }
 
 impl FromStr for S3KeyRule {
@@ -197,11 +193,9 @@ impl S3Permissions {
     }
 }
 
-/// All access keys of a server.
 #[derive(Debug, Default)]
 pub struct S3Keys(HashMap<String, S3AccessKey>);
 
-/// One access key.
 #[derive(Debug)]
 pub(crate) struct S3AccessKey {
     secret: ZeroizedSecret,

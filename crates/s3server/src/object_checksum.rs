@@ -13,7 +13,6 @@ const TYPE: &str = "x-amz-checksum-type";
 /// The checksum of the object that an upload in parts makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UploadChecksum {
-    /// The algorithm.
     pub algorithm: DigestAlgorithm,
     /// Whether it is the checksum of the parts' checksums.
     pub is_composite: bool,

@@ -5,7 +5,6 @@ use http::{HeaderMap, Method};
 
 use super::{S3ErrorCode, S3Failure, S3Query, S3Target};
 
-/// An operation of S3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum S3Operation {
     ListBuckets,
@@ -217,9 +216,7 @@ impl S3Operation {
             _ => Err(Code::MethodNotAllowed.into()),
         }
     }
-}
 
-impl S3Operation {
     fn of_upload(method: &Method, query: &S3Query, headers: &HeaderMap) -> Result<Self, S3Failure> {
         let has = |name: &str| query.contains(name);
         let is_copy = headers.contains_key("x-amz-copy-source");

@@ -50,7 +50,6 @@ struct S3Call {
     query: S3Query,
     target: S3Target,
     permissions: S3Permissions,
-    /// Whether the request is signed.
     is_signed: bool,
 }
 
@@ -70,7 +69,6 @@ pub struct S3Dialect {
 }
 
 impl S3Dialect {
-    /// S3 with these options.
     #[must_use]
     pub fn new(options: S3Options) -> Self {
         Self { options }
@@ -307,7 +305,6 @@ impl S3Call {
         self.context.server()
     }
 
-    /// The bucket of the request.
     fn bucket(&self) -> &str {
         self.target.bucket.as_deref().unwrap_or_default()
     }

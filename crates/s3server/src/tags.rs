@@ -7,7 +7,6 @@ const MAX_TAGS: usize = 10;
 const MAX_TAG_KEY: usize = 128;
 const MAX_TAG_VALUE: usize = 256;
 
-/// A tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectTag {
     /// Up to 128 characters, not empty, and no other tag of the object has it.

@@ -21,7 +21,6 @@ use crate::store::DiskThreads;
 
 pub(crate) use reader::FileRangeReader;
 
-/// A response body.
 pub struct ServeBody(BodyContent);
 
 /// What a response body consists of.
@@ -36,7 +35,6 @@ enum BodyContent {
     Produced(ProducedBody),
 }
 
-/// A chunk of a body.
 pub(crate) enum BodyChunk {
     /// Memory, or a slice that stands for a range of a file.
     Bytes(Bytes),
@@ -63,13 +61,11 @@ impl fmt::Debug for BodyChunk {
 }
 
 impl ServeBody {
-    /// No body.
     #[must_use]
     pub const fn empty() -> Self {
         Self(BodyContent::Empty)
     }
 
-    /// A text body.
     pub fn text(text: impl Into<String>) -> Self {
         Self::whole(text.into().into())
     }
@@ -92,7 +88,6 @@ impl ServeBody {
         Self(BodyContent::Produced(produced))
     }
 
-    /// A body of several chunks.
     pub(crate) fn chunks(chunks: impl IntoIterator<Item = BodyChunk>) -> Self {
         let chunks: VecDeque<BodyChunk> = chunks.into_iter().collect();
         let len = chunks.iter().map(BodyChunk::len).sum();
@@ -199,7 +194,6 @@ impl ProducedBody {
         Self { disk, step }
     }
 
-    /// The next chunk.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let Some(step) = &mut self.step else {
             return Poll::Ready(None);

@@ -85,7 +85,6 @@ pub enum ObjectKeyError {
 }
 
 impl ObjectKey {
-    /// The key of the root.
     #[must_use]
     pub fn root() -> Self {
         Self::default()
@@ -132,7 +131,6 @@ impl ObjectKey {
         })
     }
 
-    /// Whether this is the root.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.path.is_empty()

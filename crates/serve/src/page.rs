@@ -33,10 +33,8 @@ use crate::store::{FolderPage, PageRequest};
 /// A page of a folder with its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderListing {
-    /// The folder.
     pub key: ObjectKey,
     /// The request, from which the links to other pages are made.
     pub request: PageRequest,
-    /// The entries.
     pub page: FolderPage,
 }

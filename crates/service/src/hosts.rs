@@ -29,7 +29,6 @@ pub fn request_host<'a>(headers: &'a HeaderMap, target: &'a Uri) -> Option<&'a s
     }
 }
 
-/// The host names of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerNames {
     /// In lower case, without a trailing dot.

@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn containers_do_not_fill_the_screen() {
-        let bridges: Vec<String> = (0..40).map(|n| format!("172.{n}.0.1")).collect();
-        let bridges: Vec<&str> = bridges.iter().map(String::as_str).collect();
+        let addresses: Vec<String> = (0..40).map(|n| format!("172.{n}.0.1")).collect();
+        let bridges: Vec<&str> = addresses.iter().map(String::as_str).collect();
         let selected = selected(&["192.168.1.7"], &bridges);
         assert_eq!(selected.len(), MAX_ADDRESSES);
         assert_eq!(selected[0], "192.168.1.7");

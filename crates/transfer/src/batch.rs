@@ -55,7 +55,6 @@ pub struct Batch {
     pub client: Client,
     /// Settings of each job.
     pub get_options: GetOptions,
-    /// Settings of the batch.
     pub options: BatchOptions,
     /// Where outcomes are recorded, and the outcomes of earlier runs.
     pub manifest: Option<(Manifest, PreviousRuns)>,

@@ -46,7 +46,6 @@ pub fn body_channel() -> (BodySender, Receiver<Bytes>) {
     (BodySender(sender), receiver)
 }
 
-/// Sends a body into a channel.
 #[derive(Debug)]
 pub(crate) struct ChannelSink {
     sender: BodySender,

@@ -52,7 +52,6 @@ impl ErrorClass {
         }
     }
 
-    /// The class of a name.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         [
             Self::Verification,
@@ -71,16 +70,13 @@ impl ErrorClass {
 pub enum GetError {
     /// The origin answered, and sent no file.
     Origin {
-        /// The URL of the download.
         url: Box<Url>,
-        /// The answer.
         error: OriginError,
         /// Whether the next run resumes the download.
         resumable: bool,
     },
     /// The network, a proxy or the origin's host failed.
     Network {
-        /// The URL of the download.
         url: Box<Url>,
         /// What failed.
         error: NetworkError,
@@ -89,16 +85,13 @@ pub enum GetError {
     },
     /// The bytes are not those of the file.
     Verification {
-        /// The URL of the download.
         url: Box<Url>,
-        /// The difference.
         error: VerificationError,
         /// Whether the next run resumes the download.
         resumable: bool,
     },
     /// This machine failed.
     Local {
-        /// The file.
         path: PathBuf,
         /// What failed.
         error: LocalError,
@@ -109,7 +102,6 @@ pub enum GetError {
     AllSourcesFailed {
         /// The sources, in the order of preference, and why each was dropped.
         dropped: Vec<(Url, String)>,
-        /// The error of the last one.
         last: Box<Self>,
     },
     /// Stopped by the caller.

@@ -28,9 +28,7 @@ pub type TransferEventSender = mpsc::Sender<TransferEvent>;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TransferEvent {
-    /// The job has started.
     Started {
-        /// The job.
         job: u64,
         /// The URL of the download. It contains no login, but may hold other secrets: see [`haul_net::redacted_url`].
         url: Url,
@@ -38,7 +36,6 @@ pub enum TransferEvent {
     /// The path and the length, from the first response. Before it they come from an earlier run's partial file, and the
     /// response may contradict them.
     DestinationKnown {
-        /// The job.
         job: u64,
         /// The final path; `None` for standard output.
         path: Option<PathBuf>,
@@ -49,7 +46,6 @@ pub enum TransferEvent {
     },
     /// The state of a running job, at most twenty times a second.
     Progress {
-        /// The job.
         job: u64,
         /// Bytes of the resource on disk, resumed ones included.
         done: u64,
@@ -60,7 +56,6 @@ pub enum TransferEvent {
     },
     /// A segment's request ended (in full, cut short or taken over).
     SegmentEnded {
-        /// The job.
         job: u64,
         /// The received bytes, as a range of the resource.
         range: Range<u64>,
@@ -71,7 +66,6 @@ pub enum TransferEvent {
     },
     /// All bytes of a download in segments have arrived: over how many connections, and why not over more.
     Connections {
-        /// The job.
         job: u64,
         /// The number that connection control chose.
         connections: usize,
@@ -84,7 +78,6 @@ pub enum TransferEvent {
     },
     /// A request failed; the job continues after `wait`.
     Retry {
-        /// The job.
         job: u64,
         /// Retries since the last byte; 0 for a failure that does not count because other connections still deliver.
         attempt: u32,
@@ -97,23 +90,19 @@ pub enum TransferEvent {
     },
     /// The user should know something; the job continues.
     Warning {
-        /// The job.
         job: u64,
-        /// The warning.
         warning: TransferWarning,
         /// The URL of a file of a batch, without secrets.
         url: Option<String>,
     },
     /// Existing bytes are read back: at the start those of an earlier run, or at the end all of them for a checksum.
     Verifying {
-        /// The job.
         job: u64,
         /// How many bytes.
         bytes: u64,
     },
     /// The file has its final name.
     Finished {
-        /// The job.
         job: u64,
         /// Bytes in the resource.
         bytes: u64,
@@ -128,7 +117,6 @@ pub enum TransferEvent {
     DownloadEnded(Arc<DownloadEnd>),
     /// An upload of a batch ended.
     UploadEnded {
-        /// The upload and its result.
         upload: Arc<UploadEnd>,
         /// Whether it was refused as the first file was, and may be as every other will be. If that turns out otherwise,
         /// [`Self::UploadRefused`] follows.
@@ -144,7 +132,6 @@ pub enum TransferEvent {
     DeletionFailed(Box<DeletionFailure>),
     /// The job ended without its file.
     Failed {
-        /// The job.
         job: u64,
         /// The error in one line.
         error: String,

@@ -17,7 +17,6 @@ use std::{fmt, io};
 #[derive(Debug)]
 pub struct FolderWalk {
     root: PathBuf,
-    /// Whether links to folders are followed.
     follows_links: bool,
     /// The folders that lead to the next file.
     levels: Vec<FolderLevel>,
@@ -28,7 +27,6 @@ pub struct FolderWalk {
 pub struct FolderName {
     /// The name below the walk's folder, with `/` between its parts.
     pub name: OsString,
-    /// The path to it.
     pub path: PathBuf,
 }
 
@@ -37,9 +35,7 @@ pub struct FolderName {
 pub struct FolderProblem {
     /// The name below the walk's folder; that of a folder, or of a link to one, ends with a slash.
     pub name: OsString,
-    /// The path to it.
     pub path: PathBuf,
-    /// Why.
     pub kind: FolderProblemKind,
 }
 
@@ -263,8 +259,8 @@ impl FolderProblem {
 
 impl fmt::Display for FolderProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display().to_string();
-        let path = path.trim_end_matches('/');
+        let path_text = self.path.display().to_string();
+        let path = path_text.trim_end_matches('/');
         match &self.kind {
             FolderProblemKind::FolderLink => {
                 write!(

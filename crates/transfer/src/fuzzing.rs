@@ -41,7 +41,6 @@ pub fn upload_journal(bytes: &[u8]) -> Option<(u64, u64, Vec<KnownPart>)> {
     read_upload_journal(bytes)
 }
 
-/// The line of a part in the journal of an upload.
 #[must_use]
 pub fn upload_line(part: &KnownPart) -> Vec<u8> {
     upload_journal_line(part)

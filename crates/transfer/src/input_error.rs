@@ -42,15 +42,12 @@ pub enum InputError {
     /// No target has the file's name.
     #[error("{} is not uploaded", path.display())]
     Name {
-        /// The file.
         path: PathBuf,
-        /// Why.
         source: UnusableNameError,
     },
     /// Another file goes to the same target.
     #[error("{} is not uploaded: another {} was", path.display(), name.display())]
     TargetTaken {
-        /// The file.
         path: PathBuf,
         /// Its name below the target.
         name: PathBuf,
@@ -58,7 +55,6 @@ pub enum InputError {
     /// Another object is copied to the same target.
     #[error("{object} is not copied: another {name} was")]
     CopyTargetTaken {
-        /// The object.
         object: S3Address,
         /// Its name below the target.
         name: String,
@@ -85,7 +81,6 @@ pub enum InputError {
     Comparison {
         /// The file of the source.
         name: String,
-        /// Why.
         source: Box<ContentError>,
     },
 }

@@ -18,10 +18,8 @@ use url::Url;
 use crate::bucket::{BucketError, ObjectSelection, SelectedObjects, StoreSession};
 use crate::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat, parse_list_url};
 
-/// A source of files.
 #[derive(Debug)]
 pub enum JobSource {
-    /// One URL.
     Url(Url),
     /// Many URLs from one pattern.
     Glob {
@@ -34,7 +32,6 @@ pub enum JobSource {
     List {
         /// Its name in messages.
         name: String,
-        /// The open file.
         file: File,
         /// Its format, if given.
         format: Option<ListFormat>,
@@ -218,7 +215,6 @@ impl JobSources {
         first.is_some() && buckets.all(|bucket| bucket == first)
     }
 
-    /// Starts the lists of buckets.
     pub fn start_lists(&mut self, session: &StoreSession) {
         let waiting = std::mem::take(&mut self.waiting);
         let started = waiting.into_iter().map(|source| match source {

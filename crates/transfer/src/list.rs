@@ -162,6 +162,26 @@ impl DownloadList {
             problem,
         }
     }
+
+    /// The next item of the reader.
+    fn read(&mut self) -> Option<Result<ListEntry, BadLine>> {
+        if self.ended {
+            return None;
+        }
+        let item = match &mut self.reader {
+            ListReader::Urls(urls) => urls.next(),
+            ListReader::Csv(csv) => csv.next(),
+            ListReader::JsonLines(json) => json.next(),
+            ListReader::Metalink(metalink) => metalink.next(),
+            ListReader::Unreadable(bad) => bad.take().map(Err),
+        };
+        self.ended = match &item {
+            None => true,
+            Some(Ok(_)) => false,
+            Some(Err(bad)) => bad.problem.ends_list(),
+        };
+        item.map(|item| item.map_err(|bad| self.bad_line(bad)))
+    }
 }
 
 impl ListReader {
@@ -223,28 +243,6 @@ impl Iterator for DownloadList {
             Some(held) => Some(held),
             None => self.read(),
         }
-    }
-}
-
-impl DownloadList {
-    /// The next item of the reader.
-    fn read(&mut self) -> Option<Result<ListEntry, BadLine>> {
-        if self.ended {
-            return None;
-        }
-        let item = match &mut self.reader {
-            ListReader::Urls(urls) => urls.next(),
-            ListReader::Csv(csv) => csv.next(),
-            ListReader::JsonLines(json) => json.next(),
-            ListReader::Metalink(metalink) => metalink.next(),
-            ListReader::Unreadable(bad) => bad.take().map(Err),
-        };
-        self.ended = match &item {
-            None => true,
-            Some(Ok(_)) => false,
-            Some(Err(bad)) => bad.problem.ends_list(),
-        };
-        item.map(|item| item.map_err(|bad| self.bad_line(bad)))
     }
 }
 

@@ -118,12 +118,10 @@ pub enum JobOutput {
     Channel(BodySender),
 }
 
-/// One file to download.
 #[derive(Debug, Clone)]
 pub struct DownloadJob {
     /// The caller's number for the job; events carry it.
     pub id: u64,
-    /// The URL of the file.
     pub url: Url,
     /// Where its bytes go.
     pub output: JobOutput,
@@ -169,7 +167,6 @@ pub struct DownloadOutcome {
     pub connections: usize,
     /// Requests that delivered bytes.
     pub segments: u64,
-    /// Retries made.
     pub retries: u32,
     /// The entity tag, as the origin wrote it.
     pub etag: Option<String>,

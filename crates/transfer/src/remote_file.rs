@@ -46,9 +46,7 @@ pub struct RemoteFile {
 /// Where the bytes of a file are.
 #[derive(Debug)]
 enum RemoteContent {
-    /// In memory.
     Memory(Bytes),
-    /// At the origin.
     Origin(Box<OriginFile>),
 }
 
@@ -115,7 +113,6 @@ impl RemoteFile {
         })
     }
 
-    /// Bytes in the file.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size

@@ -12,29 +12,16 @@ use haul_plan::{ContentCoding, Remedy, WaitText};
 pub enum TransferWarning {
     /// The partial file of an earlier run cannot be continued.
     #[error("what an earlier run left in {} is not used: {reason}", .partial.display())]
-    UnusablePartialFile {
-        /// The partial file.
-        partial: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    UnusablePartialFile { partial: PathBuf, reason: String },
     /// The bytes so far are of no use.
     #[error("{reason}: starting again")]
-    StartsAgain {
-        /// Why.
-        reason: &'static str,
-    },
+    StartsAgain { reason: &'static str },
     /// The origin sends no parts, so the bytes of an earlier run come again.
     #[error("the origin sends no parts of the file: fetching all of it again")]
     FetchesAllAgain,
     /// The file has its name, which may not survive a power cut.
     #[error("{} is whole and in its place, but a power cut now may take its name: {error}", .path.display())]
-    NameNotSynced {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        error: String,
-    },
+    NameNotSynced { path: PathBuf, error: String },
     /// The file system does not keep times. It is said once for all jobs.
     #[error("{}: the file system does not keep the time of the origin's file: it has that of the download", .path.display())]
     LostTime {
@@ -43,10 +30,7 @@ pub enum TransferWarning {
     },
     /// The file came in a Content-Encoding and is stored like that.
     #[error("the origin sent the file as {coding}: it is stored like that")]
-    StoredEncoded {
-        /// The coding.
-        coding: ContentCoding,
-    },
+    StoredEncoded { coding: ContentCoding },
     /// A stream without a length.
     #[error("the origin does not say how long the file is: it cannot be resumed")]
     UnknownLength,
@@ -68,7 +52,6 @@ pub enum TransferWarning {
     /// The file has a wrong digest, and another source is asked for all of it.
     #[error("{error}: fetching all of it from {url} alone")]
     WrongDigest {
-        /// The difference.
         error: String,
         /// The source that is left, without secrets.
         url: String,
@@ -76,7 +59,6 @@ pub enum TransferWarning {
     /// A piece of the file has a wrong digest.
     #[error("bytes {}-{} from {} do not match their digest: fetching them again", .range.start, .range.end - 1, senders_text(.senders))]
     WrongPiece {
-        /// The piece.
         range: Range<u64>,
         /// The sources that sent it, without secrets; none if an earlier run did.
         senders: Vec<String>,
@@ -91,7 +73,6 @@ pub enum TransferWarning {
     SourceDropped {
         /// The source, without secrets.
         url: String,
-        /// Why.
         reason: String,
     },
     /// A page has arrived under a name that promises something else.
@@ -103,23 +84,18 @@ pub enum TransferWarning {
         url: String,
         /// The type of the page.
         media_type: String,
-        /// The name.
         name: String,
     },
     /// The files of a host wait.
     #[error("{host} asks to wait for {}: its files wait until then", WaitText(*.wait))]
     HostAsksToWait {
-        /// The host.
         host: String,
         /// How long.
         wait: Duration,
     },
     /// A later run cannot continue uploads. It is said once for all of them.
     #[error("{reason}: an upload that is interrupted will start again from its beginning")]
-    NotResumable {
-        /// Why.
-        reason: String,
-    },
+    NotResumable { reason: String },
     /// All uploads wait, as the store asks.
     #[error("{error}: all uploads wait for {}", WaitText(*.wait))]
     UploadsWait {
@@ -136,12 +112,7 @@ pub enum TransferWarning {
     },
     /// A failed upload left parts at the store.
     #[error("the parts of upload {upload_id} could not be removed: {error}")]
-    PartsLeft {
-        /// The upload.
-        upload_id: String,
-        /// Why.
-        error: String,
-    },
+    PartsLeft { upload_id: String, error: String },
 }
 
 impl TransferWarning {

@@ -234,7 +234,6 @@ impl HttpSession {
         }
     }
 
-    /// The response to a request of the client.
     async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Response<ProxyResponseBody> {
         let before = self.set_progress(RequestProgress::Waiting);
         self.begin_record(before);

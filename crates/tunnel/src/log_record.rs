@@ -113,7 +113,6 @@ impl fmt::Display for TunnelOutcome {
     }
 }
 
-/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TunnelLogFormat {
     /// For people.

@@ -12,7 +12,6 @@ use haul_service::listen::{ListenAddress, ListenAddressError};
 /// A listener and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunnelSpec {
-    /// Where to listen.
     pub listen: ListenAddress,
     /// Where clients are connected to.
     pub target: Target,
@@ -85,7 +84,6 @@ fn split(text: &str) -> Result<(&str, &str), TunnelSpecError> {
     }
 }
 
-/// The error of a text without a colon.
 fn error_without_colon(text: &str) -> TunnelSpecError {
     if is_number(text) {
         TunnelSpecError::NoTarget

@@ -13,7 +13,6 @@ pub struct TunnelStatus {
     pub connections: Vec<ConnectionStatus>,
 }
 
-/// An open listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerStatus {
     /// Its address as the user wrote it.
@@ -27,12 +26,10 @@ pub struct ListenerStatus {
     pub ready: usize,
 }
 
-/// An open connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionStatus {
     /// A number that no other connection of the process has.
     pub id: u64,
-    /// Its listener.
     pub listen: String,
     /// The client's address.
     pub client: String,

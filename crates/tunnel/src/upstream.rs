@@ -82,7 +82,6 @@ pub enum StreamPurpose {
 /// A stream to a target, or to the proxy that takes requests for it.
 #[derive(Debug)]
 pub struct UpstreamConnection {
-    /// The stream.
     pub stream: TransportStream,
     /// The route's name in the log.
     pub via: Arc<str>,

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 
 use crate::cli::harness::{HaulDirectory, HaulOutput, LIMIT, file_names};
 
-/// The bytes of a file.
 pub(crate) fn file_content(n: u64) -> ResourceContent {
     ResourceContent::random(n, 500 + 37 * n)
 }

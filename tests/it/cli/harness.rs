@@ -28,7 +28,6 @@ pub(crate) struct HaulOutput {
     pub(crate) stderr: String,
 }
 
-/// A running process.
 pub(crate) struct RunningHaul {
     pub(crate) child: Child,
     pub(crate) stderr: Lines<BufReader<ChildStderr>>,
@@ -164,13 +163,11 @@ impl HaulDirectory {
         within(LIMIT, command.output()).await.unwrap()
     }
 
-    /// Runs the binary.
     pub(crate) async fn run(&self, args: &[&str]) -> HaulOutput {
         let output = within(LIMIT, self.command(args).output()).await.unwrap();
         HaulOutput::from_output(output)
     }
 
-    /// `haul get` of one URL.
     pub(crate) async fn get(&self, url: &str, flags: &[&str]) -> HaulOutput {
         self.run(&[&["get", url], flags].concat()).await
     }

@@ -12,7 +12,6 @@ use crate::cli::harness::{HaulDirectory, LIMIT, content, start_origin};
 /// `me:s3cret`, as Basic sends it.
 const BASIC: &str = "Basic bWU6czNjcmV0";
 
-/// The prompt.
 const QUESTION: &str = "Password for me: ";
 
 /// A line of the shell's on a terminal of its own, that of script(1).

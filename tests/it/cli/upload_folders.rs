@@ -314,8 +314,8 @@ async fn f31_files_of_a_batch_are_not_written_behind_a_link() {
     symlink("../elsewhere", dir.path("real/link")).unwrap();
     let origin = FileOrigin::start(&[], |folder| {
         std::fs::write(folder.join("x"), "x").unwrap();
-    });
-    let origin = origin.await;
+    })
+    .await;
     let (x, out) = (origin.url("x"), "out=link/x");
     dir.write("list", format!("{x}\n  {out}\n{x}?2\n  out=b\n"));
     for args in [
@@ -342,8 +342,8 @@ async fn f31_files_of_a_batch_are_not_written_behind_a_link() {
 async fn c2_a_list_names_no_hidden_file() {
     let origin = FileOrigin::start(&[], |folder| {
         std::fs::write(folder.join("x"), "x").unwrap();
-    });
-    let origin = origin.await;
+    })
+    .await;
     let dir = HaulDirectory::new();
     let x = origin.url("x");
     for path in [".bashrc", ".ssh/authorized_keys", "./.profile"] {

@@ -7,7 +7,6 @@ use tempfile::TempDir;
 
 use super::program::{ServerProcess, start};
 
-/// A running nginx.
 pub(crate) struct Nginx {
     dir: TempDir,
     plain: u16,
@@ -17,7 +16,6 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts one.
     pub(crate) async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         // Its workers are another user's when root runs the tests.
@@ -56,7 +54,6 @@ impl Nginx {
         self.program = Some(start("nginx", &args, self.plain, dir).await);
     }
 
-    /// Serves a file.
     pub(crate) fn serve(&self, name: &str, content: &ResourceContent) {
         std::fs::write(self.dir.path().join("files").join(name), content.to_vec()).unwrap();
     }

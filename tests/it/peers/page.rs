@@ -282,8 +282,8 @@ async fn a_stored_page_has_no_rights_over_s3() {
             std::fs::create_dir(folder.join("bucket")).unwrap();
             write(&folder.join("bucket"), b"page.html", page);
         },
-    );
-    let store = store.await;
+    )
+    .await;
     let mut tab = Chromium::start().await;
     for (path, title) in [
         // A server that takes no files has its owner's own pages.

@@ -44,8 +44,8 @@ async fn without_scripts_the_page_lists_and_takes_uploads() {
     let store = FileOrigin::start(&["--writable"], |folder| {
         std::fs::create_dir(folder.join("in")).unwrap();
         std::fs::write(folder.join("in/there.txt"), "there").unwrap();
-    });
-    let store = store.await;
+    })
+    .await;
     let large = ResourceContent::random(1, 3 << 20).to_vec();
     let odd = "caf\u{e9} \"100 %\" \u{2713}.txt";
     let files = [
@@ -187,8 +187,8 @@ async fn an_upload_replaces_a_file_only_on_request() {
 async fn failed_uploads_are_reported() {
     let store = FileOrigin::start(&["--writable", "--max-body", "100K"], |folder| {
         std::fs::create_dir(folder.join("taken")).unwrap();
-    });
-    let store = store.await;
+    })
+    .await;
     let files = [
         store.with_owner("large.bin", &ResourceContent::random(4, 2 << 20).to_vec()),
         store.with_owner("taken", b"a folder has the name"),
@@ -218,8 +218,8 @@ async fn deletion_asks_for_confirmation() {
             std::fs::write(folder.join(name), name).unwrap();
         }
         std::fs::create_dir_all(folder.join("full/inner")).unwrap();
-    });
-    let store = store.await;
+    })
+    .await;
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
     let button = "tbody tr:nth-child(3) button.delete";

@@ -114,9 +114,12 @@ fn python() -> PathBuf {
 /// Whether a client is installed that `scripts/test` cannot install everywhere; if not, a line says that it is skipped.
 fn has_python_package(module: &str) -> bool {
     let import = format!("import {module}");
-    let mut command = Command::new(python());
-    let command = command.args(["-c", &import]).stderr(Stdio::null());
-    let is_there = command.status().unwrap().success();
+    let is_there = Command::new(python())
+        .args(["-c", &import])
+        .stderr(Stdio::null())
+        .status()
+        .unwrap()
+        .success();
     if !is_there {
         print_skipped(&format!("Python has no {module} here"));
     }

@@ -34,7 +34,6 @@ struct ServedFolder {
     here: TempDir,
 }
 
-/// The output of a client.
 #[derive(Debug)]
 struct ClientOutput {
     stdout: String,
@@ -121,7 +120,6 @@ impl ServedFolder {
     }
 }
 
-/// The bytes of a file.
 fn file(length: u64) -> Vec<u8> {
     ResourceContent::random(11, length).to_vec()
 }

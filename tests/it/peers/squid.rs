@@ -13,15 +13,11 @@ pub(crate) const FORBIDDEN: &str = "127.0.0.66";
 /// The login that a squid requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SquidAuth {
-    /// Not at all.
     None,
-    /// By Basic.
     Basic,
-    /// By Digest.
     Digest,
 }
 
-/// A running squid.
 pub(crate) struct Squid {
     dir: TempDir,
     port: u16,

@@ -160,20 +160,22 @@ impl ExperimentText<'_> {
 
     /// A table of levels, which these factors must have.
     fn cell(self, table: FileCell, factors: &[Factor]) -> Result<Cell, ExperimentError> {
-        let levels = table.into_iter().map(|(name, level)| {
-            let (name_at, level_at) = (name.span(), level.span());
-            let (name, level) = (name.into_inner(), level.into_inner());
-            let mut known = factors.iter().filter(|known| known.name == name).peekable();
-            if known.peek().is_none() {
-                return Err(self.error(name_at, format!("there is no factor {name:?}")));
-            }
-            if !known.any(|known| known.levels.contains(&level)) {
-                let text = format!("the factor {name} has no level {level:?} here");
-                return Err(self.error(level_at, text));
-            }
-            Ok((name, level))
-        });
-        let levels = levels.collect::<Result<_, _>>()?;
+        let levels = table
+            .into_iter()
+            .map(|(name, level)| {
+                let (name_at, level_at) = (name.span(), level.span());
+                let (name, level) = (name.into_inner(), level.into_inner());
+                let mut known = factors.iter().filter(|known| known.name == name).peekable();
+                if known.peek().is_none() {
+                    return Err(self.error(name_at, format!("there is no factor {name:?}")));
+                }
+                if !known.any(|known| known.levels.contains(&level)) {
+                    let text = format!("the factor {name} has no level {level:?} here");
+                    return Err(self.error(level_at, text));
+                }
+                Ok((name, level))
+            })
+            .collect::<Result<_, _>>()?;
         Ok(Cell { levels })
     }
 
@@ -196,8 +198,9 @@ impl ExperimentText<'_> {
     ) -> Result<WriteUpFigure, ExperimentError> {
         let at = table.span();
         let mut levels = table.into_inner();
-        let figure = levels.remove("figure");
-        let figure = figure.ok_or_else(|| self.error(at, "missing field `figure`"))?;
+        let figure = levels
+            .remove("figure")
+            .ok_or_else(|| self.error(at, "missing field `figure`"))?;
         Ok(WriteUpFigure {
             figure: figure.into_inner(),
             cell: self.cell(levels, factors)?,

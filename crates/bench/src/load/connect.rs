@@ -26,7 +26,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a socket blocks its thread before time limits and the end are looked at.
 const BLOCKED_TIME: Duration = Duration::from_millis(50);
 
-/// A stream to a server.
 pub(super) trait LoadStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> LoadStream for T {}
@@ -55,7 +54,6 @@ impl LoadConnector {
         }
     }
 
-    /// Connects to an origin.
     pub(super) async fn connect(
         &self,
         origin: &LoadOrigin,

@@ -38,7 +38,6 @@ struct FramedHead {
     keeps_connection: bool,
 }
 
-/// What ends a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyEnd {
     Length(u64),
@@ -104,7 +103,6 @@ async fn send(
     stream.flush().await
 }
 
-/// Reads one response.
 struct ResponseReader<'a> {
     stream: &'a mut dyn LoadStream,
     buffer: &'a mut [u8],

@@ -35,7 +35,6 @@ pub(super) struct Http2Client {
     driver: AbortHandle,
 }
 
-/// The connections of a worker.
 pub(super) struct WorkerConnections {
     /// The shared connection to each origin. The lock is held while it is made, so that there is only one.
     shared: Vec<Mutex<Option<Http2Client>>>,

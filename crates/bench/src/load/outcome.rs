@@ -132,16 +132,17 @@ impl ResponseHead {
 /// A URL for the text of a failure: cut, without its query, a login and control characters.
 pub(super) fn shown_url(url: &str) -> String {
     let path = url.split(['?', '#']).next().unwrap_or_default();
-    let shown = redacted_target(path);
-    let shown = shown.chars().filter(|character| !character.is_control());
-    shown.take(MAX_URL).collect()
+    redacted_target(path)
+        .chars()
+        .filter(|character| !character.is_control())
+        .take(MAX_URL)
+        .collect()
 }
 
 /// A complete response.
 #[derive(Debug)]
 pub(super) struct LoadResponse {
     pub(super) head: ResponseHead,
-    /// The length of its body.
     pub(super) body_bytes: u64,
     /// When its first byte was read.
     pub(super) first_byte: Instant,

@@ -11,10 +11,8 @@ use super::{LoadEnd, LoadPace};
 /// The longest pause that a server's Retry-After causes. An experiment's time ends sooner.
 const MAX_PAUSE: Duration = Duration::from_secs(3600);
 
-/// The schedule of a load.
 #[derive(Debug)]
 pub(super) struct LoadSchedule {
-    /// The number of the next request.
     next_number: AtomicU64,
     /// How many requests there are.
     requests: u64,

@@ -57,8 +57,8 @@ impl ClientSessionStore for SessionMemory {
     }
 
     fn insert_tls13_ticket(&self, server: ServerName<'static>, ticket: Tls13ClientSessionValue) {
-        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-        let tickets = tickets.entry(server).or_default();
+        let mut tickets_by_server = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let tickets = tickets_by_server.entry(server).or_default();
         if tickets.len() < MAX_TICKETS {
             tickets.push(ticket);
         }

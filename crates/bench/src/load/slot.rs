@@ -43,7 +43,6 @@ pub(super) struct LoadState {
 /// The slots of one thread.
 struct LoadWorker<'a> {
     state: &'a LoadState,
-    /// When the load started.
     start: Instant,
     tally: RefCell<LoadTally>,
     http2: WorkerConnections,

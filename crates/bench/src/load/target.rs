@@ -30,12 +30,10 @@ pub(super) struct LoadOrigin {
     pub(super) tls_name: Option<ServerName<'static>>,
 }
 
-/// The address of an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum OriginAddress {
     /// It needs no lookup.
     Socket(SocketAddr),
-    /// A name and a port.
     Name(String, u16),
 }
 

@@ -20,7 +20,6 @@ use tokio::time::{Instant, Sleep};
 
 use super::sys::register_readable;
 
-/// The longest sleep.
 const MAX_SLEEP: Duration = Duration::from_secs(3600);
 
 /// Sleeps to the microsecond. It takes a descriptor at the first sleep.

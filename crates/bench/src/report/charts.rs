@@ -76,9 +76,9 @@ pub(super) fn chart_figures(experiment: &ExperimentResults) -> Result<String, Ch
     while group_cells(&cells, &together).len() > LINES.len() {
         apart.push(together.remove(0));
     }
-    let levels = levels_of(axis).into_iter();
-    // Their names without that of the factor.
-    let levels: Vec<String> = levels
+    let levels: Vec<String> = levels_of(axis)
+        .into_iter()
+        // Their names without that of the factor.
         .map(|(name, _)| name.get(axis.len() + 1..).unwrap_or_default().to_owned())
         .collect();
     let charts = group_cells(&cells, &apart)
@@ -91,11 +91,12 @@ pub(super) fn chart_figures(experiment: &ExperimentResults) -> Result<String, Ch
         let title = escape_html(title.trim_end_matches(", "));
         let svg = draw_lines(&lines, axis, &levels, unit)?;
         let named = lines.iter().zip(LINES).filter(|((name, _), _)| !name.is_empty());
-        let legend = named.map(|((name, _), (sign, RGBColor(red, green, blue), ..))| {
-            let name = escape_html(name);
-            format!(" <span><b style=\"color:#{red:02x}{green:02x}{blue:02x}\">{sign}</b> {name}</span>")
-        });
-        let legend: String = legend.collect();
+        let legend: String = named
+            .map(|((name, _), (sign, RGBColor(red, green, blue), ..))| {
+                let name = escape_html(name);
+                format!(" <span><b style=\"color:#{red:02x}{green:02x}{blue:02x}\">{sign}</b> {name}</span>")
+            })
+            .collect();
         Ok(format!(
             "<figure>\n<figcaption>{title}<br>{legend}</figcaption>\n\
              <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">{svg}</figure>\n"

@@ -10,10 +10,8 @@ use crate::statistics::MIN_VALUES;
 const PARTIAL: &str =
     "Partial: the run was stopped before it was done. Missing cells were not measured.";
 
-/// A part of a report.
 #[derive(Debug)]
 pub(super) enum ReportBlock<'a> {
-    /// The heading of a section.
     Heading(String),
     /// A paragraph.
     Text(TonedText),
@@ -22,7 +20,6 @@ pub(super) enum ReportBlock<'a> {
     Table(Vec<ReportColumn>),
 }
 
-/// All of a report.
 pub(super) fn report_blocks(results: &BenchResults, detail: TableDetail) -> Vec<ReportBlock<'_>> {
     use ReportBlock::{Charts, Heading, Table, Text};
     let mut blocks = Vec::new();

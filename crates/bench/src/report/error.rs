@@ -11,36 +11,22 @@ use crate::results::RESULTS_FORMAT;
 pub enum ReportError {
     /// A directory or file could not be made: no space, no permission.
     #[error("cannot write {}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// A file could not be read.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A file is larger than results are.
     #[error(
         "{} is larger than 64 MiB, so it is no results.json; name one that `haul bench --report DIR` wrote",
         path.display()
     )]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
     /// A file holds something else, or a part of results.
     #[error(
         "{} is no results.json, or is damaged; name one that `haul bench --report DIR` wrote",
         path.display()
     )]
     Parse {
-        /// The file.
         path: PathBuf,
         /// Where, and what is wrong there.
         source: serde_json::Error,
@@ -51,7 +37,6 @@ pub enum ReportError {
         path.display()
     )]
     Format {
-        /// The file.
         path: PathBuf,
         /// Its format.
         found: String,

@@ -37,8 +37,8 @@ fn headline(found: &Measurement, concurrency: u32) -> String {
     let Some(latency) = found.latency.filter(|_| found.successes > 0) else {
         return "No request had a success.".to_owned();
     };
-    let rate = show_rate(found.successes as f64, 0.0, found.wall_s);
-    let rate = rate.trim_end_matches("/s");
+    let rate_per_second = show_rate(found.successes as f64, 0.0, found.wall_s);
+    let rate = rate_per_second.trim_end_matches("/s");
     let unit = TimeUnit::for_times([latency.p50_s, latency.p99_s]);
     let [half, most] = [latency.p50_s, latency.p99_s].map(|time| unit.show(time));
     let symbol = unit.symbol;

@@ -15,7 +15,6 @@ const BAR_CHARACTERS: f64 = 10.0;
 /// There are no bars where one would be this many times longer than another: the short ones would all be the same.
 const MAX_BAR_RANGE: f64 = 100.0;
 
-/// A column of a table.
 #[derive(Debug)]
 pub(super) struct ReportColumn {
     /// What it holds, such as `wall`.

@@ -46,7 +46,6 @@ pub(super) struct TextPage {
     has_color: bool,
 }
 
-/// A column with its width.
 type SizedColumn<'a> = (&'a ReportColumn, usize);
 
 impl TextPage {

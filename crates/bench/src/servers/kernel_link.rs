@@ -19,7 +19,6 @@ use super::process::ServerError;
 pub struct LinkEnds {
     /// The network of the client, and of proxies and tunnels, which are near it.
     pub client: Network,
-    /// The network of the server.
     pub server: Network,
     /// The address on which the server listens.
     pub server_ip: Ipv4Addr,

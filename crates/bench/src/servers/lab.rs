@@ -14,7 +14,6 @@ use super::network::{BackgroundRuntime, Network};
 use super::process::ServerError;
 use super::short_queue::ShortQueueServer;
 
-/// The name of the threads.
 pub(super) const LAB_THREAD_NAME: &str = "haul-lab";
 
 /// Enough for a link of gigabits. More would take processors from client and server.

@@ -40,7 +40,6 @@ pub struct RelaySpec {
 /// The rates of a relay in bytes a second. Both directions share them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LinkRates {
-    /// Of each connection.
     pub per_connection: u64,
     /// Of all together.
     pub total: u64,

@@ -37,7 +37,6 @@ const WARM_CONNECTIONS: &str = "16";
 /// Any number: the bytes must be reproducible, and not compressible.
 const SEED: u64 = 0x6265_6e63;
 
-/// A server that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PooledServer {
     /// Where clients at the other end of the link connect.

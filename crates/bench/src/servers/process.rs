@@ -19,7 +19,6 @@ use super::network::Network;
 
 /// The access key of embedded S3 servers. They are on loopback and have nothing but noise.
 pub const S3_ACCESS_KEY: &str = "bench";
-/// Its secret.
 pub const S3_SECRET_KEY: &str = "bench-secret";
 
 /// The longest that a server may take until it listens. It takes milliseconds; a machine under load may take longer.
@@ -39,7 +38,6 @@ pub enum ServerError {
     /// The program cannot be run.
     #[error("cannot run {}", program.display())]
     Run {
-        /// The program.
         program: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -117,13 +115,11 @@ impl HaulProcess {
         })
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The number of its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id().unwrap_or_default()

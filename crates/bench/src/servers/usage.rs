@@ -78,12 +78,15 @@ impl UsageMeter {
         let client = ProcessUsage::read(own_pid).zip(self.client);
         measurement.client_cpu = client.map(|(end, start)| end.client_cpu_since(&start, own_cpu));
         measurement.client_memory = peak_memory(own_pid);
-        let servers = self.servers.iter().map(|(pid, start)| {
-            let end = ProcessUsage::read(*pid)?;
-            Some((end, start.as_ref()?, peak_memory(*pid)))
-        });
-        // All of them, or nothing would be known of the sum.
-        let servers: Option<Vec<_>> = servers.collect();
+        let servers: Option<Vec<_>> = self
+            .servers
+            .iter()
+            .map(|(pid, start)| {
+                let end = ProcessUsage::read(*pid)?;
+                Some((end, start.as_ref()?, peak_memory(*pid)))
+            })
+            // All of them, or nothing would be known of the sum.
+            .collect();
         let Some(servers) = servers.filter(|servers| !servers.is_empty()) else {
             return;
         };

@@ -365,7 +365,6 @@ impl ResultBuffer {
         }
     }
 
-    /// Writes the result of a job.
     fn write_row(&mut self, row: &ManifestRow) -> io::Result<()> {
         if self.json {
             let object = report::row_object(row).to_string();

@@ -33,7 +33,6 @@ use progress::BenchProgress;
 /// Columns of output that is no terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Runs the command.
 pub(crate) fn run(args: &BenchArgs) -> ExitCode {
     let exit = match &args.command {
         BenchCommand::Show { name } => show(name.as_deref()),
@@ -69,7 +68,6 @@ fn compare(before: &Path, after: &Path) -> Result<ExitReason, CommandError> {
     Ok(print(&compare_text(&before, &after, width, has_color)))
 }
 
-/// Runs experiments.
 fn run_plan(command: &BenchCommand) -> Result<ExitReason, CommandError> {
     let plan = BenchPlan::new(command)?;
     if let Some(directory) = &plan.run.report {

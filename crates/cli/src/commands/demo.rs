@@ -136,7 +136,6 @@ async fn download(
     result.0
 }
 
-/// The result of the one download.
 struct DemoResult(Result<DownloadOutcome, ExitReason>);
 
 impl EngineEvents for DemoResult {

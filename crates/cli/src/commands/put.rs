@@ -77,7 +77,6 @@ fn s3_args(args: &PutArgs, files: &FileJobSettings) -> S3Args {
     }
 }
 
-/// Runs all uploads.
 async fn upload_files(
     args: &PutArgs,
     files: FileJobSettings,
@@ -132,7 +131,6 @@ fn report_unmatched(args: &PutArgs, count: u64, outputs: JsonOutputs) -> ExitRea
     outputs.report_failure(ExitReason::SomeFailed, &message::sanitize(&text), None)
 }
 
-/// Opens the manifest.
 fn open_manifest(
     args: &PutArgs,
     outputs: JsonOutputs,

@@ -31,9 +31,6 @@ const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A runtime with a thread for each core, within limits: at least two, so that one can wait for the disk; at most four, since a download
 /// that needs more is limited elsewhere.
-///
-/// # Errors
-/// The system's.
 pub(super) fn new_runtime() -> io::Result<Runtime> {
     open_file_limit::check_free_descriptors()?;
     let cores = std::thread::available_parallelism().map_or(2, NonZero::get);
@@ -85,7 +82,6 @@ impl StartError {
     }
 }
 
-/// How a run ended.
 #[derive(Debug)]
 pub(super) struct RunEnd {
     pub(super) exit: ExitReason,
@@ -114,7 +110,6 @@ pub(super) struct RunLoop {
     /// Handles them when the loop cannot: before it runs, and while it waits for a reader of standard output.
     _backstop: JoinSet<()>,
     events: mpsc::Receiver<TransferEvent>,
-    /// Stops the tasks.
     stop: CancellationToken,
     /// `now` counts from here.
     started: Instant,
@@ -236,7 +231,6 @@ pub(super) async fn with_events<F: Future>(
     Ok(output)
 }
 
-/// The state of the loop.
 struct RunLoopState<'a> {
     handler: &'a mut dyn EngineEvents,
     /// Stops the engine.
@@ -274,7 +268,6 @@ impl RunLoopState<'_> {
         }
     }
 
-    /// Draws a frame if one is due.
     fn draw_if_due(&mut self) {
         let now = self.started.elapsed();
         if now >= self.next_frame {

@@ -44,10 +44,10 @@ fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     };
     // One thread for signals and chores.
     let mut runtime = Builder::new_multi_thread();
-    let runtime = runtime
+    runtime
         .worker_threads(1)
         .max_blocking_threads(DiskThreads::THREADS);
-    let process = ServerRuntime::start(runtime, options)?;
+    let process = ServerRuntime::start(&mut runtime, options)?;
     let entered = process.enter();
     let listeners = ServeListeners::open(&settings)?;
     let server = FileServerOptions {

@@ -99,7 +99,6 @@ impl<'a> ResultWriter<'a> {
         }
     }
 
-    /// Writes the result of a job.
     fn write_result(
         &mut self,
         context: RenderContext<'_>,

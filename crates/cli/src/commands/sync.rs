@@ -24,7 +24,6 @@ use crate::progress::{ProgressOptions, ProgressScope, Renderer, new_renderer};
 use crate::report::{FileAction, failures_text, row_object, stop_text, summary_line};
 use crate::settings::{SettingError, download_limits, sync_places, sync_settings};
 
-/// Runs a sync.
 pub(crate) fn run(args: &SyncArgs) -> ExitCode {
     let outputs = JsonOutputs {
         result: args.messages.json,

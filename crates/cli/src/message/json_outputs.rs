@@ -22,7 +22,6 @@ pub(crate) struct JsonOutputs {
 }
 
 impl JsonOutputs {
-    /// The outputs that arguments request.
     pub(crate) fn requested_by(args: &GetArgs) -> Self {
         Self {
             // Not where standard output is the file.

@@ -8,7 +8,6 @@ use haul_transfer::TransferEvent;
 use super::meter::RateMeter;
 use crate::message::sanitize;
 
-/// A running download.
 #[derive(Debug)]
 pub(super) struct RunningDownload {
     /// The file's name, or `-`.
@@ -54,7 +53,6 @@ impl DownloadsProgress {
         }
     }
 
-    /// Takes an event in.
     pub(super) fn on_event(&mut self, now: Duration, event: &TransferEvent) {
         match event {
             TransferEvent::DestinationKnown {

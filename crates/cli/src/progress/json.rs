@@ -32,6 +32,35 @@ pub(super) struct JsonRenderer {
 }
 
 impl JsonRenderer {
+    /// The object of a running batch, once a second. Its rates are those since the last one; the remaining time is estimated over more.
+    pub(super) fn batch_object(
+        &mut self,
+        now: Duration,
+        snapshot: &BatchSnapshot,
+    ) -> Option<Value> {
+        self.remaining_time.observe(now, &snapshot.summary);
+        let (last_time, last_counts) = self.last.get_or_insert_default();
+        let passed = now.saturating_sub(*last_time);
+        if passed < EVERY {
+            return None;
+        }
+        let summary = &snapshot.summary;
+        let per_second = |count: u64| report::per_second(count, passed);
+        let files = ended_files(summary).saturating_sub(ended_files(last_counts));
+        let mut object = report::counts_object(summary);
+        object["event"] = "batch".into();
+        object["running"] = snapshot.running.into();
+        object["files_per_second"] = per_second(files).into();
+        object["bytes_per_second"] =
+            per_second(summary.fetched.saturating_sub(last_counts.fetched)).into();
+        object["left_ms"] = self.remaining_time.remaining().map(millis).into();
+        object["slowest"] = snapshot.slowest.as_ref().map_or(Value::Null, |slow| {
+            json!({"url": redacted_url(&slow.url), "ms": millis(slow.elapsed), "bytes": slow.bytes})
+        });
+        self.last = Some((now, summary.clone()));
+        Some(with_common_fields(object, None, now))
+    }
+
     fn write(&mut self, object: &Value) {
         if let Err(error) = output::write_stderr_line(object) {
             self.write_error.get_or_insert(error);
@@ -96,37 +125,6 @@ impl Renderer for JsonRenderer {
 
     fn take_write_error(&mut self) -> Option<io::Error> {
         self.write_error.take()
-    }
-}
-
-impl JsonRenderer {
-    /// The object of a running batch, once a second. Its rates are those since the last one; the remaining time is estimated over more.
-    pub(super) fn batch_object(
-        &mut self,
-        now: Duration,
-        snapshot: &BatchSnapshot,
-    ) -> Option<Value> {
-        self.remaining_time.observe(now, &snapshot.summary);
-        let (last_time, last_counts) = self.last.get_or_insert_default();
-        let passed = now.saturating_sub(*last_time);
-        if passed < EVERY {
-            return None;
-        }
-        let summary = &snapshot.summary;
-        let per_second = |count: u64| report::per_second(count, passed);
-        let files = ended_files(summary).saturating_sub(ended_files(last_counts));
-        let mut object = report::counts_object(summary);
-        object["event"] = "batch".into();
-        object["running"] = snapshot.running.into();
-        object["files_per_second"] = per_second(files).into();
-        object["bytes_per_second"] =
-            per_second(summary.fetched.saturating_sub(last_counts.fetched)).into();
-        object["left_ms"] = self.remaining_time.remaining().map(millis).into();
-        object["slowest"] = snapshot.slowest.as_ref().map_or(Value::Null, |slow| {
-            json!({"url": redacted_url(&slow.url), "ms": millis(slow.elapsed), "bytes": slow.bytes})
-        });
-        self.last = Some((now, summary.clone()));
-        Some(with_common_fields(object, None, now))
     }
 }
 

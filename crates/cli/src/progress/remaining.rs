@@ -22,7 +22,6 @@ const QUIET: f64 = 3.0;
 /// Nor does a silence as long as so many files usually take.
 const FILES: f64 = 4.0;
 
-/// Estimates the remaining time.
 #[derive(Debug, Default)]
 pub(super) struct RemainingTime {
     files: RemainingCount,

@@ -29,7 +29,6 @@ impl FileAction {
         }
     }
 
-    /// An object with the action and these keys.
     pub(crate) fn object(self, keys: &[(&str, &str)]) -> Map<String, Value> {
         let keys = keys
             .iter()

@@ -79,7 +79,6 @@ pub(crate) fn ended_files(summary: &BatchSummary) -> u64 {
     summary.done + summary.done_earlier + summary.skipped + summary.failed
 }
 
-/// The counts of a batch as an object.
 pub(crate) fn counts_object(summary: &BatchSummary) -> Value {
     json!({
         "listed": summary.listed,
@@ -96,7 +95,6 @@ pub(crate) fn counts_object(summary: &BatchSummary) -> Value {
     })
 }
 
-/// The end of a batch as an object.
 pub(crate) fn summary_object(summary: &BatchSummary, elapsed: Duration) -> Value {
     let cause = |cause: &FailureGroup| {
         json!({
@@ -218,12 +216,14 @@ pub(crate) fn failures_text(summary: &BatchSummary, hint: &str) -> Option<String
             others.len()
         );
     }
-    let remedies: BTreeSet<&Remedy> = listed
+    let remedies: Vec<Remedy> = listed
         .iter()
         .flat_map(|cause| &cause.remedies)
         .filter(|remedy| helps_many(remedy))
+        .collect::<BTreeSet<&Remedy>>()
+        .into_iter()
+        .cloned()
         .collect();
-    let remedies: Vec<Remedy> = remedies.into_iter().cloned().collect();
     let hints: Vec<String> = std::iter::once(hint.to_owned())
         .chain(remedies_hint(&remedies))
         .collect();

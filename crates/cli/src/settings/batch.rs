@@ -24,7 +24,6 @@ use haul_transfer::{JobSource, JobSources};
 /// the connections to their origin anyway.
 const MOST_SINGLE_DOWNLOADS: u64 = 16;
 
-/// A batch to run.
 #[derive(Debug)]
 pub(crate) struct BatchWorkload {
     pub(crate) options: BatchOptions,

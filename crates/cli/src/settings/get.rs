@@ -61,14 +61,14 @@ impl GetSettings {
             );
         }
         let mut named = job_sources(args)?;
-        let urls: Option<Vec<Url>> = named
+        let urls = named
             .iter()
             .map(|source| match source {
                 JobSource::Url(url) => Some(url.clone()),
                 _ => None,
             })
-            .collect();
-        let urls = urls.filter(|_| args.batch.input.is_empty());
+            .collect::<Option<Vec<Url>>>()
+            .filter(|_| args.batch.input.is_empty());
         let mut client = client_config(args, urls.as_deref())?;
         let options = GetOptions {
             expected_content: batch::content_expectation(&args.batch)?,

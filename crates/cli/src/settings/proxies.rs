@@ -12,7 +12,6 @@ use crate::args::{ConnectionArgs, GivenOptions, HeaderArg, OptionSource, Sourced
 /// Options about TLS with a proxy.
 const PROXY_TLS: &[&str] = &["proxy-cacert", "proxy-cert", "proxy-key", "proxy-insecure"];
 
-/// The TLS of a proxy.
 pub(super) fn proxy_tls(files: TlsFiles<'_>) -> Result<ProxyTls, SettingError> {
     ProxyTls::new(files.options()?).map_err(|error| files.unusable(error))
 }

@@ -15,7 +15,6 @@ use crate::password_prompt;
 /// A login that lists of processes do not show.
 const VARIABLE: &str = "HAUL_PROXY_USER";
 
-/// The login that options give for a proxy.
 #[derive(Debug, Default)]
 pub(super) struct ProxyLoginOptions {
     /// The user, with or without the password.

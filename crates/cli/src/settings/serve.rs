@@ -32,7 +32,6 @@ const OTHER_FILES: u64 = 64;
 /// The resolved settings of `haul serve`.
 #[derive(Debug)]
 pub(crate) struct ServeSettings {
-    /// The folder to serve.
     pub(crate) folder: PathBuf,
     pub(crate) store: FileStoreOptions,
     pub(crate) listen: Vec<ListenAddress>,
@@ -59,7 +58,6 @@ pub(crate) struct ServeSettings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TlsSettings {
     Off,
-    /// Certificates from files.
     Files(Vec<CertificatePair>),
     /// A certificate made at the start.
     SelfSigned,

@@ -14,7 +14,6 @@ use haul_transfer::{JobSource, JobSources};
 /// More mirrors of one file are a mistake.
 const MAX_MIRRORS: usize = 256;
 
-/// The single downloads of a run.
 #[derive(Debug, Default)]
 pub(crate) struct SingleDownloads {
     pub(crate) jobs: Vec<DownloadJob>,

@@ -37,7 +37,6 @@ pub(crate) struct TunnelSettings {
     pub(crate) warnings: Vec<String>,
 }
 
-/// A tunnel to open.
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedTunnel {
     pub(crate) listen: Sourced<ListenAddress>,

@@ -13,13 +13,11 @@ pub enum FileFault {
     ResetMidBody,
     /// Nothing is sent after the middle of the body.
     Stall,
-    /// 500.
     Status500,
     /// 503, with a Retry-After of zero.
     Status503,
     /// 429, with a Retry-After of zero.
     Status429,
-    /// 404.
     Status404,
     /// The connection is closed in the middle of the body, after a correct head.
     TruncatedBody,
@@ -34,7 +32,6 @@ pub enum FileFault {
 }
 
 impl FileFault {
-    /// All faults.
     pub const ALL: [Self; 12] = [
         Self::Reset,
         Self::ResetMidBody,
@@ -56,7 +53,6 @@ impl FileFault {
         !matches!(self, Self::Status404 | Self::ErrorPage)
     }
 
-    /// Applies the fault to a response.
     pub(super) fn apply(self, request: &RecordedRequest, response: &mut OriginResponse) {
         let middle = response.body.length() / 2;
         match self {

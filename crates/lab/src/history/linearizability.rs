@@ -29,7 +29,6 @@ pub enum LinearizabilityViolation {
         operation: Operation,
         /// The versions that the key may have had just before.
         possible_versions: Vec<Option<BodyVersion>>,
-        /// The concurrent operations.
         concurrent: Vec<Operation>,
     },
     /// More operations were concurrent than can be checked.

@@ -11,7 +11,6 @@ pub struct BodyVersion(pub u64);
 pub enum OperationKind {
     /// Reads the key's version.
     Read,
-    /// Writes this version.
     Write(BodyVersion, WritePrecondition),
     /// Removes the key.
     Delete(WritePrecondition),
@@ -48,7 +47,6 @@ pub enum OperationOutcome {
     Unknown,
 }
 
-/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// What it does.
@@ -58,7 +56,6 @@ pub struct Operation {
     /// When its response was complete. If the outcome is unknown: the time from which on it can no longer be done, since its server was
     /// dead, or [`u64::MAX`] if there is none.
     pub finished_at: u64,
-    /// The response.
     pub outcome: OperationOutcome,
 }
 

@@ -29,7 +29,6 @@ pub enum BodyCorruption {
     /// The length differs from that of the stamp.
     #[error("{found} bytes of {stamp:?}")]
     WrongLength {
-        /// The stamp of the body.
         stamp: StampedBody,
         /// The actual number of bytes.
         found: usize,
@@ -37,7 +36,6 @@ pub enum BodyCorruption {
     /// A byte differs from the one that was written.
     #[error("byte {offset} is not that of {stamp:?}")]
     WrongByte {
-        /// The stamp of the body.
         stamp: StampedBody,
         /// The first wrong byte.
         offset: usize,
@@ -45,10 +43,8 @@ pub enum BodyCorruption {
 }
 
 impl StampedBody {
-    /// The length of the shortest body.
     pub const MIN_LENGTH: u64 = HEADER_BYTES as u64;
 
-    /// The bytes of the body.
     #[must_use]
     pub fn to_vec(self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();

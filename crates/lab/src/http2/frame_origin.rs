@@ -17,12 +17,10 @@ use tokio_rustls::server::TlsStream;
 use super::frames::{PREFACE_BYTES, frame};
 use crate::running_listener::{FirstPanic, RunningListener};
 
-/// A received request.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameRequest {
     /// The number of its connection, from 0.
     pub connection: usize,
-    /// The number of its stream.
     pub stream: u32,
     /// Its number among the requests of its connection, from 0.
     pub number: usize,
@@ -68,7 +66,6 @@ impl Http2FrameOrigin {
         }
     }
 
-    /// The URL of a path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("https://{}{path}", self.listener.address)

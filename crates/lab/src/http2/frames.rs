@@ -3,7 +3,6 @@
 /// The length of the client's connection preface in bytes.
 pub(super) const PREFACE_BYTES: usize = 24;
 
-/// A frame of any kind.
 #[must_use]
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len())
@@ -40,7 +39,6 @@ pub fn interim_headers_frame(stream: u32, status: u16, fields: usize) -> Vec<u8>
     frame(1, 0x4, stream, &block)
 }
 
-/// `DATA`.
 #[must_use]
 pub fn data_frame(stream: u32, bytes: &[u8], end: bool) -> Vec<u8> {
     frame(0, u8::from(end), stream, bytes)

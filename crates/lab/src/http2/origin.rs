@@ -118,13 +118,11 @@ impl Http2Origin {
         }
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address
     }
 
-    /// The URL of a path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("https://{}{path}", self.address())
@@ -150,7 +148,6 @@ impl Http2Origin {
 }
 
 impl Http2OriginState {
-    /// Records a request and runs the script for it.
     fn record_and_run_script(&self, mut request: Http2Request) -> StreamAction {
         let mut all = lock(&self.requests);
         request.number = all.len();

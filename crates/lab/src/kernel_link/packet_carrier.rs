@@ -153,7 +153,6 @@ impl SharedPackets {
     }
 }
 
-/// The time now.
 pub(super) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

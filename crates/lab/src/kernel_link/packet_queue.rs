@@ -12,7 +12,6 @@ use crate::content::mix;
 /// The largest number of packets in one direction: a second of 1 Gbit/s.
 const MAX_PACKETS: usize = 1 << 17;
 
-/// The properties of one direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkDirectionOptions {
     /// The time from the end of a packet's transmission to its arrival.

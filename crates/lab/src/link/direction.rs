@@ -52,7 +52,6 @@ pub(super) struct LinkDirection {
     pub(super) cut: Option<StreamCut>,
 }
 
-/// A chunk in the queue.
 #[derive(Debug)]
 struct InFlightChunk {
     /// When it is written.

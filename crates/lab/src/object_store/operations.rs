@@ -14,7 +14,6 @@ use crate::content::hexadecimal;
 
 const CRC64NVME: &str = "x-amz-checksum-crc64nvme";
 
-/// A response.
 pub(super) struct StoreResponse {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
@@ -50,7 +49,6 @@ impl StoreResponse {
     }
 }
 
-/// An error document.
 pub(super) fn error(status: u16, code: &str) -> StoreResponse {
     let text = format!(
         "<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code><Message>{code} happened</Message></Error>"
@@ -364,7 +362,6 @@ fn list_objects(state: &StoreState, request: &StoreRequest) -> StoreResponse {
     ))
 }
 
-/// An object in a list.
 fn listed_object(state: &StoreState, key: &str, object: &StoredBytes) -> String {
     let (size, etag) = (object.bytes.len(), &object.etag);
     let etag = if state.lists_no_etags {

@@ -6,7 +6,6 @@ use std::time::SystemTime;
 use super::{OriginResource, OriginResponse, OriginResponseBody, RecordedRequest};
 
 impl OriginResponse {
-    /// The response of a conforming origin.
     #[must_use]
     pub fn conforming(request: &RecordedRequest, resource: &OriginResource) -> Self {
         if !matches!(request.method.as_str(), "GET" | "HEAD") {

@@ -15,7 +15,6 @@ pub struct RecordedRequest {
     pub active_requests: usize,
     /// Bytes of bodies that the origin had sent before it, over all connections.
     pub bytes_served_before: u64,
-    /// `GET`.
     pub method: String,
     /// The request line's target.
     pub target: String,

@@ -22,7 +22,6 @@ impl RequestMatcher {
         Self(Arc::new(test))
     }
 
-    /// All requests.
     #[must_use]
     pub fn always() -> Self {
         Self::matching(|_| true)
@@ -52,7 +51,6 @@ impl RequestMatcher {
         Self::matching(move |request| request.bytes_served_before >= bytes)
     }
 
-    /// Requests with a Range.
     #[must_use]
     pub fn with_range() -> Self {
         Self::matching(|request| request.header("range").is_some())
@@ -82,7 +80,6 @@ impl RequestMatcher {
         Self::matching(move |request| request.active_requests > requests)
     }
 
-    /// Requests that match both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self::matching(move |request| self.matches(request) && other.matches(request))

@@ -12,9 +12,7 @@ type ResponseChange = Arc<dyn Fn(&RecordedRequest, &mut OriginResponse) + Send +
 /// Changes the responses to some requests.
 #[derive(Clone)]
 pub(crate) struct ResponseRule {
-    /// The requests.
     when: RequestMatcher,
-    /// Changes a response.
     change: ResponseChange,
 }
 
@@ -45,7 +43,6 @@ impl fmt::Debug for ResponseRule {
 /// Something that an origin serves.
 #[derive(Debug, Clone)]
 pub struct OriginResource {
-    /// The bytes.
     pub(crate) content: ResourceContent,
     /// Header fields of every response with content. Names are written as they are here.
     pub(crate) headers: Vec<(String, String)>,
@@ -76,7 +73,6 @@ impl OriginResource {
         self.header("ETag", tag)
     }
 
-    /// Sets its Last-Modified.
     #[must_use]
     pub fn last_modified(self, date: &str) -> Self {
         self.header("Last-Modified", date)

@@ -6,12 +6,9 @@ use std::time::{Duration, SystemTime};
 use crate::content::ResourceContent;
 use crate::stream_cut::StreamCut;
 
-/// The bytes of a body.
 #[derive(Debug, Clone)]
 pub enum OriginResponseBody {
-    /// A range of a content.
     Slice(ResourceContent, Range<u64>),
-    /// These bytes.
     Bytes(Vec<u8>),
 }
 
@@ -25,7 +22,6 @@ impl OriginResponseBody {
         }
     }
 
-    /// All bytes.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -51,9 +47,7 @@ impl OriginResponseBody {
 /// How the end of a body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OriginResponseFraming {
-    /// By a Content-Length.
     ContentLength,
-    /// By chunked encoding.
     Chunked,
     /// By the end of the connection.
     CloseDelimited,
@@ -66,7 +60,6 @@ pub enum OriginResponseFraming {
 pub struct OriginResponse {
     /// `HTTP/1.1`.
     pub version: String,
-    /// The status.
     pub status: u16,
     /// The reason phrase, if it is not the standard one.
     pub reason: Option<String>,
@@ -75,7 +68,6 @@ pub struct OriginResponse {
     pub headers: Vec<(String, String)>,
     /// Whether the names of header fields are written in lower case.
     pub lower_case_names: bool,
-    /// The body.
     pub body: OriginResponseBody,
     /// How its end is marked.
     pub framing: OriginResponseFraming,
@@ -143,7 +135,6 @@ impl OriginResponse {
         self.headers.push((name.into(), value.into()));
     }
 
-    /// Removes a header field.
     pub fn remove_header(&mut self, name: &str) {
         self.headers
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));

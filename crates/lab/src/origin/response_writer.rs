@@ -24,7 +24,6 @@ pub(crate) enum AfterResponseAction {
     Keep,
     /// The connection is closed in order.
     Close,
-    /// The connection is reset.
     Reset,
 }
 
@@ -226,7 +225,6 @@ fn body_terminator(response: &OriginResponse) -> &'static [u8] {
     }
 }
 
-/// Writes the buffer, and empties it.
 async fn flush_buffer(stream: &mut impl ClientStream, buffer: &mut Vec<u8>) -> io::Result<()> {
     stream.write_all(buffer).await?;
     buffer.clear();

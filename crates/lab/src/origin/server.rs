@@ -15,7 +15,6 @@ use crate::generated_files::GeneratedFiles;
 use crate::open_counter::OpenCounter;
 use crate::running_listener::{FirstPanic, RunningListener};
 
-/// Builds an origin.
 #[derive(Debug)]
 pub struct OriginBuilder {
     state: OriginState,
@@ -135,19 +134,16 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// A builder of an origin.
     #[must_use]
     pub fn builder() -> OriginBuilder {
         OriginBuilder::default()
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address
     }
 
-    /// The URL of a path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("{}://{}{path}", self.scheme, self.address())

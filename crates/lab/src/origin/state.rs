@@ -14,7 +14,6 @@ use crate::open_counter::OpenCounter;
 use crate::proxy::ForwardingProxyState;
 use crate::running_listener::FirstPanic;
 
-/// The role of the server.
 #[derive(Debug)]
 pub(crate) enum ServerRole {
     /// Has resources, by path; they may be replaced.

@@ -31,7 +31,6 @@ pub(crate) struct ForwardingProxyState {
     pub(crate) rules: Vec<ResponseRule>,
 }
 
-/// A request that is forwarded.
 #[derive(Debug)]
 pub(crate) struct ForwardedRequest {
     pub(crate) request: RecordedRequest,

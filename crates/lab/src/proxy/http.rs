@@ -15,7 +15,6 @@ use crate::origin::{
     ServerRole,
 };
 
-/// Builds an HTTP proxy.
 #[derive(Debug, Default)]
 pub struct HttpProxyBuilder {
     /// The routes and rules.
@@ -79,13 +78,11 @@ pub struct HttpProxy {
 }
 
 impl HttpProxy {
-    /// A builder of a proxy.
     #[must_use]
     pub fn builder() -> HttpProxyBuilder {
         HttpProxyBuilder::default()
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.origin.address()
@@ -97,7 +94,6 @@ impl HttpProxy {
         self.origin.url("")
     }
 
-    /// Its URL with a login.
     #[must_use]
     pub fn url_with_login(&self, user: &str, password: &str) -> String {
         self.url()

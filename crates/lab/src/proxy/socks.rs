@@ -13,7 +13,6 @@ use crate::running_listener::{FirstPanic, RunningListener};
 /// The code of a connection that was refused (RFC 1928 6).
 const CONNECTION_REFUSED: u8 = 5;
 
-/// Builds a SOCKS5 proxy.
 #[derive(Debug, Default)]
 pub struct SocksProxyBuilder {
     /// The behaviour towards its connections.
@@ -41,7 +40,6 @@ impl SocksProxyBuilder {
         self
     }
 
-    /// Requires a user and a password.
     #[must_use]
     pub fn require_login(mut self, user: &str, password: &str) -> Self {
         self.script.login = Some((user.into(), password.into()));
@@ -84,7 +82,6 @@ impl SocksProxyBuilder {
     }
 }
 
-/// All requests.
 type SocksRequestLog = Arc<Mutex<Vec<SocksRequest>>>;
 
 /// A running SOCKS5 proxy. When dropped, it closes all its connections.
@@ -97,13 +94,11 @@ pub struct SocksProxy {
 }
 
 impl SocksProxy {
-    /// A builder of a proxy.
     #[must_use]
     pub fn builder() -> SocksProxyBuilder {
         SocksProxyBuilder::default()
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address

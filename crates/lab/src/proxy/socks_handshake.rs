@@ -13,16 +13,13 @@ const VERSION: u8 = 5;
 /// The version of the login's own messages (RFC 1929 2).
 const LOGIN_VERSION: u8 = 1;
 
-/// No login is needed.
 const NO_LOGIN: u8 = 0;
 
-/// User and password.
 const USER_PASSWORD: u8 = 2;
 
 /// None of the offered methods is accepted.
 const NO_ACCEPTABLE_METHOD: u8 = 0xff;
 
-/// The target of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SocksTarget {
     /// An address that the client resolved.
@@ -41,14 +38,11 @@ impl fmt::Display for SocksTarget {
     }
 }
 
-/// The request of a client.
 #[derive(Debug, Clone, Default)]
 pub struct SocksRequest {
-    /// The offered methods.
     pub offered_methods: Vec<u8>,
     /// The user and the password.
     pub login: Option<(String, String)>,
-    /// The target.
     pub target: Option<SocksTarget>,
 }
 
@@ -57,7 +51,6 @@ pub struct SocksRequest {
 pub enum SocksQuirk {
     /// Refuses every target with this code (RFC 1928 6).
     RefuseWith(u8),
-    /// Accepts none of the methods.
     AcceptNoMethod,
     /// Replies to the greeting with another version.
     WrongVersion,
@@ -73,7 +66,6 @@ pub enum SocksQuirk {
     Silent,
 }
 
-/// A handshake with a client.
 #[derive(Debug)]
 pub(super) struct SocksHandshake {
     /// The client's connection, until it is relayed.

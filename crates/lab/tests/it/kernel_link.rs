@@ -47,7 +47,6 @@ fn download(
     (client, sender)
 }
 
-/// Reads this many bytes.
 fn read(stream: &mut TcpStream, bytes: usize) -> Vec<u8> {
     let mut buffer = vec![0; bytes];
     stream.read_exact(&mut buffer).unwrap();

@@ -16,9 +16,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) enum ConnectionEnd {
     /// The response is complete, and the connection seems to be open.
     Open,
-    /// The peer has closed the connection.
     Closed,
-    /// The peer has reset the connection.
     Reset,
 }
 
@@ -87,7 +85,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         within(LIMIT, self.read_response(line.starts_with("HEAD"))).await
     }
 
-    /// Reads a response.
     pub(crate) async fn read_response(&mut self, headless: bool) -> RawResponse {
         let mut response = RawResponse {
             head: String::new(),
@@ -180,8 +177,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
                     break end;
                 }
             }
-        });
-        let end = end.await;
+        })
+        .await;
         (std::mem::take(&mut self.buffer), end)
     }
 
@@ -227,7 +224,6 @@ pub(crate) fn content() -> ResourceContent {
     ResourceContent::random(3, 300_001)
 }
 
-/// A range of it.
 pub(crate) fn part(range: std::ops::Range<u64>) -> Vec<u8> {
     content().slice(range)
 }

@@ -175,8 +175,10 @@ async fn a_strict_origin_panics_for_an_unknown_path() {
         .exchange("GET /other", &[])
         .await;
     assert_eq!(response.end, ConnectionEnd::Reset);
-    let panic = std::panic::catch_unwind(AssertUnwindSafe(|| drop(origin))).unwrap_err();
-    let panic: &String = panic.downcast_ref().unwrap();
+    let panic = std::panic::catch_unwind(AssertUnwindSafe(|| drop(origin)))
+        .unwrap_err()
+        .downcast::<String>()
+        .unwrap();
     assert!(panic.contains("/other"), "{panic}");
 }
 

@@ -10,7 +10,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::raw::{ConnectionEnd, LIMIT, RawConnection, content, get, part, serve};
 
-/// A change to a response.
 type TestReplyRule = fn(&RecordedRequest, &mut OriginResponse);
 
 async fn broken(

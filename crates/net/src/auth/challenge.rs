@@ -17,7 +17,6 @@ const MAX_UNSUPPORTED: usize = 4;
 /// The longest name of a scheme that messages show, in characters.
 const MAX_SCHEME_NAME: usize = 24;
 
-/// The challenges of one response.
 #[derive(Debug, Default)]
 pub(crate) struct AuthChallenges {
     /// The first Digest challenge that is supported: the peer sends them in its order of preference (RFC 7616 3.7).
@@ -40,7 +39,6 @@ pub(crate) static NO_CHALLENGES: AuthChallenges = AuthChallenges {
 /// A peer accepts credentials only in schemes that haul does not support.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnsupportedAuth {
-    /// The schemes.
     #[error("it accepts only {}; haul supports Basic and Digest", .0.join(", "))]
     Schemes(Vec<String>),
     /// The peer names no scheme.

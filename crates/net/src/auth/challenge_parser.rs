@@ -6,7 +6,6 @@
 /// The longest header field that is read, in bytes.
 const MAX_HEADER: usize = 8 * 1024;
 
-/// One challenge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ParsedChallenge {
     /// In lower case.

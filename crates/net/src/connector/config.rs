@@ -60,7 +60,6 @@ pub enum ResolverChoice {
 /// Addresses for a name and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedAddress {
-    /// The name.
     pub host: String,
     /// The port that the addresses are for.
     pub port: u16,

@@ -36,7 +36,6 @@ pub(super) struct HttpTunnel<'a> {
     pub(super) url: &'a Url,
 }
 
-/// The head of a proxy's response.
 struct ProxyResponseHead {
     status: StatusCode,
     challenges: AuthChallenges,

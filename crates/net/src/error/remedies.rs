@@ -132,7 +132,6 @@ fn proxy_remedies(proxy: &ProxyName) -> Vec<Remedy> {
         .collect()
 }
 
-/// For failed TLS with a peer.
 fn tls_remedies(problem: TlsProblem, peer: TlsEndpoint) -> Vec<Remedy> {
     let skip = Remedy::SkipVerification(peer);
     match (problem, peer) {

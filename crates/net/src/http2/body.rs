@@ -64,8 +64,8 @@ impl Http2Body {
                 lease.record_stall(last_activity);
                 Err(ExchangeError::NoResponse)
             })
-        });
-        let head = head.await?;
+        })
+        .await?;
         read_timeout.reset();
         Ok(Self::new(head, lease, read_timeout))
     }

@@ -68,7 +68,6 @@ struct PooledHttp2Connection {
 pub(crate) enum StreamDecision {
     /// Over an existing connection.
     Send(StreamLease),
-    /// It makes a connection.
     Connect(ConnectionReservation),
     /// Over an HTTP/1.1 connection of its own.
     UseHttp1,

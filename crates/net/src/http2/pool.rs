@@ -35,7 +35,6 @@ impl Http2Pool {
         }
     }
 
-    /// The host of a route.
     pub(crate) fn host(&self, route: &RouteKey) -> Arc<Http2Host> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(host) = state.hosts.get(route) {

@@ -12,7 +12,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// The bytes of a turn: four of the largest frames that carry bodies.
 const BYTES_PER_TURN: usize = 64 * 1024;
 
-/// A stream that is read in turns.
 #[derive(Debug)]
 pub(super) struct ReadingTurns<S> {
     stream: S,

@@ -25,7 +25,6 @@ pub enum ProxyError {
     /// Not a supported protocol.
     #[error("unknown proxy protocol {0}: haul supports http, https, socks5 and socks5h")]
     Scheme(String),
-    /// No port.
     #[error("the port is missing: write host:3128, or http://host for port 80")]
     NoPort,
     /// Not a port.

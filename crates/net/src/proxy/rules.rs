@@ -25,7 +25,6 @@ pub struct ProxyRules {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the variable {variable} cannot be used")]
 pub struct UnusableProxyVariable {
-    /// The name of the variable.
     pub variable: &'static str,
     /// What is wrong with its text.
     #[source]

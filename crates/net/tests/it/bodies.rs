@@ -85,7 +85,6 @@ async fn put(
     within(LIMIT, Box::pin(client.fetch(request))).await
 }
 
-/// A listener and its URL.
 async fn listen() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/x", listener.local_addr().unwrap());

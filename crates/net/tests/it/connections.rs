@@ -66,8 +66,9 @@ async fn a_request_waits_for_the_connection_that_is_made_ahead_of_it() {
     let mut client_config = ClientConfig::default();
     client_config.tls.cacert = Some(authority.certificate_pem().into_bytes());
     let client = client(client_config);
-    let url = format!("https://{}/f", listener.local_addr().unwrap());
-    let url = url.parse().unwrap();
+    let url = format!("https://{}/f", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
     let serve = async {
         let (stream, _) = listener.accept().await.unwrap();
         let mut stream = TlsAcceptor::from(config).accept(stream).await.unwrap();

@@ -155,7 +155,6 @@ fn e3_socks_replies_that_end_early_are_refused() {
     assert_eq!(bench.connect_through("socks5h", (&whole, 1)).unwrap(), b"");
 }
 
-/// A response to CONNECT.
 #[derive(Debug, Clone)]
 struct ConnectResponse {
     /// The statuses of the 1xx responses before it.

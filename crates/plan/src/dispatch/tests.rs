@@ -136,8 +136,8 @@ fn an_overdue_request_gives_up_its_slot_and_takes_one_when_its_response_begins()
         max_overdue: 1,
         ..slots(1)
     };
-    let list: Vec<(String, u32)> = (0..5).map(|n| (n.to_string(), n)).collect();
-    let list: Vec<(&str, u32)> = list.iter().map(|(host, n)| (host.as_str(), *n)).collect();
+    let hosts: Vec<(String, u32)> = (0..5).map(|n| (n.to_string(), n)).collect();
+    let list: Vec<(&str, u32)> = hosts.iter().map(|(host, n)| (host.as_str(), *n)).collect();
     let mut dispatcher = dispatcher_with(options, &list);
     let first = start_all(&mut dispatcher, ms(0));
     assert_eq!(

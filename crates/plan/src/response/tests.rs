@@ -608,8 +608,8 @@ proptest! {
             if_range_sent: sent_if_range,
             conditional: false,
         };
-        let pairs = [("content-range", range), ("etag", tag), ("content-length", length), ("content-encoding", coding)];
-        let pairs: Vec<(&'static str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let pairs = [("content-range", &range), ("etag", &tag), ("content-length", &length), ("content-encoding", &coding)]
+            .map(|(name, value)| (name, value.as_str()));
         match classify(&request, status, &pairs) {
             Ok(ResponseContent::Part { range, total, version: found }) => {
                 prop_assert!(range.start == 100 && range.end <= 200 && !range.is_empty() && range.end <= total);

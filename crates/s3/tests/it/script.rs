@@ -83,8 +83,7 @@ impl ScriptedStore {
             panic!("one digest");
         };
         assert_eq!(fields["x-amz-content-sha256"], hex(&digest.digest));
-        let signed = fields["authorization"].split(['=', ';', ',']);
-        let signed: Vec<&str> = signed.collect();
+        let signed: Vec<&str> = fields["authorization"].split(['=', ';', ',']).collect();
         let mut lines = vec![target.to_owned()];
         for (name, value) in &fields {
             let is_signed = signed.contains(name);
@@ -136,7 +135,6 @@ pub(crate) fn response(status: &str, fields: &str, body: &str) -> String {
     )
 }
 
-/// An error document.
 pub(crate) fn error(status: &str, fields: &str, code: &str) -> String {
     let body = format!("<Error><Code>{code}</Code><Message>m</Message></Error>");
     response(status, fields, &body)
@@ -155,7 +153,6 @@ pub(crate) fn config(url: &str) -> S3Config {
     }
 }
 
-/// A client.
 pub(crate) async fn connect(config: S3Config) -> S3Client {
     within(LIMIT, Box::pin(config.connect(ClientConfig::default())))
         .await

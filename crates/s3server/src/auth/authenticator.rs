@@ -35,11 +35,9 @@ pub struct S3Authenticator {
 /// A request's head as it was received.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct S3AuthRequest<'a> {
-    /// The method.
     pub method: &'a Method,
     /// Path and query as they were sent. Over HTTP/2, its authority is the host.
     pub uri: &'a Uri,
-    /// The header fields.
     pub headers: &'a HeaderMap,
     /// The query, decoded.
     pub query: &'a S3Query,
@@ -53,7 +51,6 @@ pub(crate) enum S3Authentication {
     /// It carries no signature. What it may do is the caller's decision;
     /// [`PayloadMode::anonymous`] says how its body is sent.
     Anonymous,
-    /// It is signed.
     Signed(S3Identity),
 }
 

@@ -101,12 +101,10 @@ fn collapsed(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(words.join(&b' '))
 }
 
-/// The scope of a signature, as it is signed.
 pub(super) fn signature_scope(claimed: &ClaimedSignature) -> String {
     format!("{}/{}/s3/aws4_request", claimed.day, claimed.region)
 }
 
-/// The text that is signed.
 pub(super) fn string_to_sign(date: &AmzDate, scope: &str, canonical_request: &[u8]) -> String {
     let digest = hex(&Sha256::digest(canonical_request));
     format!("{ALGORITHM}\n{}\n{scope}\n{digest}", date.text)

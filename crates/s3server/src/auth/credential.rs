@@ -59,7 +59,6 @@ pub(super) enum SignaturePlace {
 }
 
 impl SignaturePlace {
-    /// The failure about a malformed signature.
     fn malformed(self, message: &str) -> S3Failure {
         match self {
             Self::Header => S3Failure::with_message(

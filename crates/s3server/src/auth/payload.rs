@@ -15,7 +15,6 @@ pub(super) const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 /// How the body of a request is signed, and whether it is aws-chunked.
 #[derive(Debug)]
 pub(crate) enum PayloadMode {
-    /// Not at all.
     Unsigned,
     /// By the SHA-256 of the whole body.
     Sha256([u8; 32]),
@@ -41,7 +40,6 @@ pub(super) enum DeclaredPayload {
 }
 
 impl DeclaredPayload {
-    /// Parses a value of the field.
     pub(super) fn parse(value: &str) -> Result<Self, S3Failure> {
         let streaming = |is_signed, has_trailer| Self::Streaming {
             is_signed,

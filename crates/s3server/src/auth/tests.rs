@@ -130,7 +130,6 @@ impl TestHead {
     }
 }
 
-/// Settings for S3.
 fn signing_settings(location: SignatureLocation) -> SigningSettings {
     let mut settings = SigningSettings::default();
     settings.percent_encoding_mode = PercentEncodingMode::Single;

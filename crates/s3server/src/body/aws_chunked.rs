@@ -32,13 +32,11 @@ const BLANKS: [char; 2] = [' ', '\t'];
 /// A field that follows the body, its name in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrailerField {
-    /// The name.
     pub name: String,
     /// The value, without blanks around it.
     pub value: String,
 }
 
-/// Decodes one body.
 #[derive(Debug)]
 pub(crate) struct AwsChunkedDecoder {
     signatures: Option<ChunkSignatures>,
@@ -176,8 +174,8 @@ impl AwsChunkedDecoder {
 
     /// Begins the chunk of a complete line.
     fn begin_chunk(&mut self) -> Result<(), S3Failure> {
-        let line = std::mem::take(&mut self.line);
-        let line = line.strip_suffix(b"\r\n").ok_or_else(malformed)?;
+        let received = std::mem::take(&mut self.line);
+        let line = received.strip_suffix(b"\r\n").ok_or_else(malformed)?;
         let line = str::from_utf8(line).map_err(|_| malformed())?;
         let (size, extension) = line.split_once(';').unwrap_or((line, ""));
         let size = parse_size(size)?;

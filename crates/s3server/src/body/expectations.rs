@@ -16,10 +16,8 @@ const CHECKSUM_ATTRIBUTES: [&str; 3] = ["algorithm", "mode", "type"];
 /// The coding that is S3's own, and never stored.
 const AWS_CHUNKED: &str = "aws-chunked";
 
-/// The checksum that a client announces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AnnouncedChecksum {
-    /// In the header.
     Header(DigestAlgorithm, Vec<u8>),
     /// In a field that follows the body.
     Trailer(DigestAlgorithm),
@@ -30,7 +28,6 @@ pub(crate) enum AnnouncedChecksum {
 pub(crate) struct BodyExpectations {
     /// How the body is signed.
     pub payload: PayloadMode,
-    /// Content-MD5.
     pub content_md5: Option<Vec<u8>>,
     /// At most one, as S3 has it.
     pub checksum: Option<AnnouncedChecksum>,
@@ -40,7 +37,6 @@ pub(crate) struct BodyExpectations {
 }
 
 impl AnnouncedChecksum {
-    /// The algorithm.
     pub(crate) fn algorithm(&self) -> DigestAlgorithm {
         match self {
             Self::Header(algorithm, _) | Self::Trailer(algorithm) => *algorithm,
@@ -123,7 +119,6 @@ fn content_md5(headers: &HeaderMap) -> Result<Option<Vec<u8>>, S3Failure> {
     }
 }
 
-/// The algorithm of a field with a checksum.
 fn field_algorithm(field: &str) -> Option<DigestAlgorithm> {
     checksum_algorithm_of_name(field.strip_prefix(CHECKSUM_PREFIX)?)
 }

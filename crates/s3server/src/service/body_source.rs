@@ -23,7 +23,6 @@ use crate::{
 /// Bytes hashed without a pause for the other connections of the thread: about a millisecond.
 const YIELD_AFTER: usize = 512 << 10;
 
-/// A body of S3's.
 #[derive(Debug)]
 pub(crate) struct S3BodySource<S> {
     inner: S,

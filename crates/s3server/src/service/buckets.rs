@@ -15,7 +15,6 @@ use super::{S3Call, bucket_key};
 use crate::xml::{MAX_SMALL_DOCUMENT, XmlDocument, parse_create_bucket};
 use crate::{BodyExpectations, BucketSetting, PayloadMode, S3ErrorCode, S3Failure, iso_time};
 
-/// The field with the region of a bucket.
 const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
 
 /// Maximum buckets of a page.

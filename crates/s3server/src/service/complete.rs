@@ -46,22 +46,27 @@ impl S3Call {
         let (store, headers) = (Arc::clone(self.server().store()), self.headers.clone());
         let max_body = self.server().options().max_body.unwrap_or(u64::MAX);
         let pause = self.context.pause_timeouts();
-        let completed = self.server().disk().write(move || {
-            let stored = upload.parts().map_err(CompleteError::Store)?;
-            let parts =
-                chosen_parts(&listed, upload.info(), &stored).map_err(CompleteError::Refused)?;
-            if parts.iter().map(|part| part.len).sum::<u64>() > max_body {
-                return Err(CompleteError::Refused(S3ErrorCode::EntityTooLarge.into()));
-            }
-            let attributes = completed_attributes(upload.id(), upload.info(), &parts);
-            check_object(&headers, upload.info(), &attributes).map_err(CompleteError::Refused)?;
-            let check =
-                |metadata: Option<&FileMetadata>| write_conditions_hold(&conditions, metadata);
-            let check = (!conditions.is_empty()).then_some(&check as VersionCheck<'_>);
-            let committed = store.complete_parts(&upload, &target.key, &parts, attributes, check);
-            committed.map_err(CompleteError::Store)
-        });
-        let completed = completed.await;
+        let completed = self
+            .server()
+            .disk()
+            .write(move || {
+                let stored = upload.parts().map_err(CompleteError::Store)?;
+                let parts = chosen_parts(&listed, upload.info(), &stored)
+                    .map_err(CompleteError::Refused)?;
+                if parts.iter().map(|part| part.len).sum::<u64>() > max_body {
+                    return Err(CompleteError::Refused(S3ErrorCode::EntityTooLarge.into()));
+                }
+                let attributes = completed_attributes(upload.id(), upload.info(), &parts);
+                check_object(&headers, upload.info(), &attributes)
+                    .map_err(CompleteError::Refused)?;
+                let check =
+                    |metadata: Option<&FileMetadata>| write_conditions_hold(&conditions, metadata);
+                let check = (!conditions.is_empty()).then_some(&check as VersionCheck<'_>);
+                let committed =
+                    store.complete_parts(&upload, &target.key, &parts, attributes, check);
+                committed.map_err(CompleteError::Store)
+            })
+            .await;
         drop(pause);
         match completed {
             Ok(committed) => Ok(self.completed_response(&committed.metadata)),

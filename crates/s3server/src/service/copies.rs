@@ -189,17 +189,19 @@ impl S3Call {
 
     /// The conditions that the source must meet.
     fn source_conditions(&self) -> RequestConditions {
-        let conditions = self.headers.iter().filter_map(|(name, value)| {
-            let name = name.as_str().strip_prefix(SOURCE_CONDITIONS)?;
-            let name = http::HeaderName::try_from(name).ok()?;
-            Some((name, value.clone()))
-        });
-        let conditions: HeaderMap<HeaderValue> = conditions.collect();
+        let conditions: HeaderMap<HeaderValue> = self
+            .headers
+            .iter()
+            .filter_map(|(name, value)| {
+                let name = name.as_str().strip_prefix(SOURCE_CONDITIONS)?;
+                let name = http::HeaderName::try_from(name).ok()?;
+                Some((name, value.clone()))
+            })
+            .collect();
         conditions_of(&conditions)
     }
 }
 
-/// The response to a copy.
 fn copied_response(metadata: &FileMetadata) -> ServeResponse {
     let mut document = XmlDocument::new("CopyObjectResult");
     let modified = iso_time(metadata.modified);

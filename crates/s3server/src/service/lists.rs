@@ -31,13 +31,10 @@ struct PageOfKeys {
 /// Where a page begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PageOfKeysStart {
-    /// After a key.
     AfterKey(String),
-    /// After all keys with a prefix.
     AfterPrefix(String),
 }
 
-/// What a page lists.
 #[derive(Debug, Default)]
 struct ListedKeys {
     objects: Vec<WalkedKey>,

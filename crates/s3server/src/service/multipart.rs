@@ -77,7 +77,6 @@ impl S3Call {
         Ok(response)
     }
 
-    /// The upload of the request.
     pub(super) async fn stored_upload(&self) -> Result<Arc<StoredUpload>, S3Failure> {
         let id = self.query.get("uploadId").unwrap_or_default().to_owned();
         let store = Arc::clone(self.server().store());

@@ -39,7 +39,6 @@ const REPLACEABLE: [(&str, &str); 6] = [
 ];
 
 impl S3Call {
-    /// The object of the request.
     pub(super) async fn open_object(&self) -> Result<Arc<OpenObject>, S3Failure> {
         let target = self.stored_key()?;
         let failure = if target.is_folder {
@@ -379,7 +378,6 @@ fn part_range(metadata: &FileMetadata, number: usize) -> Result<Range<u64>, S3Fa
     Ok(start..start + part.len)
 }
 
-/// Inserts the validators.
 fn insert_version(headers: &mut HeaderMap, metadata: &FileMetadata, etag: &EntityTag) {
     if let Ok(etag) = HeaderValue::try_from(etag.to_string()) {
         headers.insert(ETAG, etag);

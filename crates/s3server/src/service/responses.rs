@@ -66,7 +66,6 @@ impl ResponseContext {
     }
 }
 
-/// A response with a document.
 pub(super) fn xml_response(status: StatusCode, document: String) -> ServeResponse {
     let mut response = ServeResponse::new(ServeBody::text(document));
     *response.status_mut() = status;
@@ -86,7 +85,6 @@ pub(super) fn denied(message: &'static str) -> S3Failure {
 }
 
 impl S3Call {
-    /// An error of the store, as S3 has it.
     pub(super) fn store_failure(&self, error: &StoreError) -> S3Failure {
         let with = |code, message: String| S3Failure::with_message(code, message);
         match error {

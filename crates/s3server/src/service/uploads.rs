@@ -135,7 +135,6 @@ fn too_large(length: u64) -> S3Failure {
         .element("MaxSizeAllowed", MAX_UPLOAD.to_string())
 }
 
-/// The response to an upload.
 fn uploaded_response(metadata: &FileMetadata) -> ServeResponse {
     let mut response = empty_response(StatusCode::OK);
     let etag = format!("\"{}\"", object_etag(metadata));
@@ -150,7 +149,6 @@ fn uploaded_response(metadata: &FileMetadata) -> ServeResponse {
     response
 }
 
-/// Inserts the checksum of an object.
 pub(super) fn insert_checksum(headers: &mut http::HeaderMap, attributes: &ObjectAttributes) {
     let Some(checksum) = &attributes.checksum else {
         return;

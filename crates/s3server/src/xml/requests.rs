@@ -37,7 +37,6 @@ pub(crate) struct CompletedPart {
     pub checksums: Vec<Checksum>,
 }
 
-/// An object to delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectToDelete {
     /// The key as sent.

@@ -63,7 +63,6 @@ impl XmlDocument {
         }
     }
 
-    /// Opens an element.
     pub(crate) fn open(&mut self, name: &'static str) {
         self.text.extend(["<", name, ">"]);
         self.open.push(name);
@@ -78,7 +77,6 @@ impl XmlDocument {
         }
     }
 
-    /// An element with a text.
     pub(crate) fn text(&mut self, name: &'static str, text: &str) {
         self.text.extend(["<", name, ">"]);
         push_escaped(&mut self.text, text);

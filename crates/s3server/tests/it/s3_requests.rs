@@ -47,7 +47,6 @@ fn send(
     client.read_response_to(method)
 }
 
-/// The text of an element.
 fn element(response: &TestResponse, name: &str) -> String {
     let text = String::from_utf8(response.body.clone()).unwrap();
     let (_, rest) = text.split_once(&format!("<{name}>")).expect("the element");

@@ -14,12 +14,10 @@ pub enum AcceptStrategy {
     ReusePort,
     /// One runtime for each thread; connections go to each in turn.
     RoundRobin,
-    /// A single thread.
     Single,
 }
 
 impl AcceptStrategy {
-    /// All strategies.
     pub const ALL: [Self; 4] = [
         Self::WorkStealing,
         Self::ReusePort,

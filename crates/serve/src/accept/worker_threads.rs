@@ -160,7 +160,6 @@ impl WorkerThreads {
         result
     }
 
-    /// Spawns a thread that accepts and serves.
     fn spawn_accepting(
         &mut self,
         index: usize,

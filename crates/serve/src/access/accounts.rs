@@ -20,7 +20,6 @@ pub struct AccessOptions {
     pub users: Vec<AuthRule>,
     /// Users whose passwords are hashed. A file without a user still closes the store.
     pub auth_files: Vec<AuthFile>,
-    /// Tokens.
     pub tokens: Vec<TokenRule>,
     /// More tokens. A file without a token still closes the store.
     pub token_files: Vec<TokenFile>,
@@ -80,13 +79,9 @@ pub enum AccessError {
     #[error(
         "user {user:?} has two passwords: give each rule of a user the same password, or the same hash"
     )]
-    TwoPasswords {
-        /// The user of the rules.
-        user: String,
-    },
+    TwoPasswords { user: String },
 }
 
-/// A user.
 #[derive(Debug)]
 pub(super) struct UserAccount {
     /// For the log.
@@ -105,13 +100,11 @@ pub(super) enum StoredPassword {
     Hash(Arc<PasswordHash>),
 }
 
-/// All users and tokens.
 #[derive(Debug)]
 pub(super) struct UserAccounts {
     pub(super) hasher: SecretHasher,
     /// By the digest of the name.
     pub(super) users: HashMap<SecretDigest, UserAccount>,
-    /// By the digest of the token.
     pub(super) tokens: HashMap<SecretDigest, Arc<[AccessScope]>>,
     /// Every hash of a user. The password of an unknown user is checked against one of these,
     /// chosen by the name. So an unknown name takes as long as a known one, whatever hashes are in
@@ -187,7 +180,6 @@ impl UserAccounts {
     }
 }
 
-/// Adds a rule to its user.
 fn add_rule(
     users: &mut HashMap<SecretDigest, UserAccountBuilder>,
     entry: SecretDigest,
@@ -245,7 +237,6 @@ pub(super) enum SecretDigestKind {
     User = 1,
     /// A user's name with the password.
     Login = 2,
-    /// A token.
     Token = 3,
 }
 
@@ -285,7 +276,6 @@ impl fmt::Debug for SecretDigest {
     }
 }
 
-/// Makes digests.
 pub(super) struct SecretHasher {
     /// Random, made at start-up, never shown.
     key: zeroize::Zeroizing<[u8; 32]>,

@@ -23,20 +23,17 @@ const MAX_BYTES: u64 = 32 << 20;
 pub struct HashedRule {
     /// The user's name.
     pub user: String,
-    /// The hash of the password.
     pub hash: PasswordHash,
     /// What the user may do.
     pub scope: AccessScope,
 }
 
-/// A file of logins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthFile {
     /// In the order of the lines. Several may name one user, with the same hash.
     pub rules: Vec<HashedRule>,
 }
 
-/// A file of tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TokenFile {
     /// In the order of the lines.
@@ -46,7 +43,6 @@ pub struct TokenFile {
 /// Why a file of logins or tokens cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub struct AuthFileError {
-    /// The file.
     pub path: PathBuf,
     /// The line, from 1; `None` if the error concerns the whole file.
     pub line: Option<usize>,

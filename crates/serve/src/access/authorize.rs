@@ -56,15 +56,12 @@ struct AccessRules {
 /// The parts of a request that matter for its permissions.
 #[derive(Clone, Copy)]
 pub struct AccessRequest<'a> {
-    /// The request method.
     pub method: &'a Method,
-    /// The path, parsed.
     pub path: &'a RequestPath,
     /// The query as it was sent, without the question mark.
     pub query: Option<&'a str>,
     /// The header fields; only Authorization is used.
     pub headers: &'a HeaderMap,
-    /// The current time.
     pub now: SystemTime,
     /// The client's address, so that one client's guesses do not keep the others from logging in.
     /// `None` when it is unknown: for a Unix socket, or a proxy that all clients come through.
@@ -346,7 +343,6 @@ fn challenges(accounts: &UserAccounts) -> Arc<[HeaderValue]> {
 pub enum AccessDecision {
     /// Serve it with these permissions.
     Granted(Permissions),
-    /// Respond with this refusal.
     Refused(AccessRefusal),
     /// Undecided until a password has been hashed.
     NeedsHashing(PendingLogin),

@@ -151,9 +151,6 @@ impl FromStr for AllowedOrigins {
 
 impl CorsPolicy {
     /// Formats the response fields.
-    ///
-    /// # Errors
-    /// See [`CorsError`].
     pub fn new(options: CorsOptions) -> Result<Self, CorsError> {
         if options.credentials && options.origins == AllowedOrigins::Any {
             return Err(CorsError::AnyWithCredentials);
@@ -281,7 +278,6 @@ pub enum WebOriginError {
 }
 
 impl WebOrigin {
-    /// Whether a header value is this origin.
     pub(super) fn matches(&self, value: &HeaderValue) -> bool {
         // Browsers write an origin in one way only.
         value.as_bytes() == self.0.as_bytes()
@@ -297,8 +293,8 @@ impl FromStr for WebOrigin {
         }
         let rest = text
             .strip_prefix("https://")
-            .or_else(|| text.strip_prefix("http://"));
-        let rest = rest.ok_or(WebOriginError::Malformed)?;
+            .or_else(|| text.strip_prefix("http://"))
+            .ok_or(WebOriginError::Malformed)?;
         let host = rest.strip_suffix('/').unwrap_or(rest);
         // A URL parser would take these for the end of the host.
         if host.contains(['/', '\\', '@', '?', '#', '*'])

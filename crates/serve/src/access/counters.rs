@@ -8,7 +8,6 @@ thread_local! {
     static COMPARED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts a password hash.
 pub(super) fn count_hash() {
     HASHED.set(HASHED.get() + 1);
 }

@@ -31,7 +31,6 @@ pub(super) enum RequestCredentials {
         user: String,
         password: ZeroizedSecret,
     },
-    /// A token.
     Token(ZeroizedSecret),
 }
 

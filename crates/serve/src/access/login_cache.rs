@@ -49,7 +49,6 @@ impl LoginCache {
         true
     }
 
-    /// Adds a digest.
     pub(super) fn insert(&self, digest: SecretDigest, now: SystemTime) {
         self.last_used.insert(digest, now);
     }

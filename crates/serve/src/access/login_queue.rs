@@ -52,7 +52,6 @@ pub struct ReadyLogin {
     permit: OwnedSemaphorePermit,
 }
 
-/// A login to check.
 pub(super) struct LoginAttempt {
     /// Of user name and password.
     pub(super) digest: SecretDigest,

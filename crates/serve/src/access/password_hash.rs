@@ -17,7 +17,6 @@ const MAX_BCRYPT_COST: u32 = 16;
 /// Maximum memory of argon2, in KiB: the first choice of RFC 9106 4.
 const MAX_ARGON2_MEMORY: u32 = 2 << 20;
 
-/// Maximum passes of argon2.
 const MAX_ARGON2_PASSES: u32 = 64;
 
 /// The hash of a password. `Debug` shows its kind alone.

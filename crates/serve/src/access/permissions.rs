@@ -17,7 +17,6 @@ pub enum PermissionSource {
     /// A user name and a password. Browsers add these to requests that another page made, see
     /// [`is_cross_site`](super::is_cross_site).
     Login,
-    /// A token.
     Token,
     /// A signed URL.
     Signature,

@@ -276,7 +276,6 @@ pub enum AnonymousAccess {
 pub struct ZeroizedSecret(Zeroizing<Box<str>>);
 
 impl ZeroizedSecret {
-    /// Wraps a secret.
     #[must_use]
     pub fn new(text: &str) -> Self {
         // A box of the exact length: a string that grows leaves copies behind, which nothing

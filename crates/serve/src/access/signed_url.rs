@@ -40,10 +40,8 @@ use super::auth_files::warn_if_exposed;
 use super::rules::AccessRight;
 use crate::{ObjectKey, ObjectKeyError, RequestPath};
 
-/// The parameter with the expiry.
 pub const EXPIRES_PARAMETER: &str = "haul-expires";
 
-/// The parameter with the signature.
 pub const SIGNATURE_PARAMETER: &str = "haul-signature";
 
 /// First line of the signed text: no other use of the same key signs a text that begins so.
@@ -52,7 +50,6 @@ const VERSION: &str = "haul-url-v1";
 /// Minimum bytes of a key: a shorter one could be guessed with one link at hand.
 const MIN_KEY_BYTES: usize = 16;
 
-/// Maximum bytes of a key.
 const MAX_KEY_BYTES: usize = 4096;
 
 /// A method that a URL can be signed for.
@@ -81,7 +78,6 @@ pub enum SigningKeyError {
     /// Its file cannot be read.
     #[error("the signing key cannot be read from {path}")]
     Io {
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
@@ -93,7 +89,6 @@ pub enum SigningKeyError {
 pub(super) enum SignatureCheck {
     /// The query has no signature.
     Unsigned,
-    /// The signature is valid, for this method.
     Valid(SignableMethod),
     /// The signature is valid, but expired.
     Expired,
@@ -339,9 +334,6 @@ pub enum SignError {
 ///
 /// The path is signed as it is. If a proxy in front of the store serves it under another path, sign
 /// the path that the store sees, then replace host and path by those of the proxy.
-///
-/// # Errors
-/// See [`SignError`].
 pub fn sign_url(
     key: &SigningKey,
     method: SignableMethod,

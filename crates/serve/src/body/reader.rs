@@ -29,7 +29,6 @@ const CHUNK: usize = 128 << 10;
 /// A read on a blocking thread.
 type PendingRead = Pin<Box<dyn Future<Output = (Vec<u8>, io::Result<usize>)> + Send>>;
 
-/// A range of a file.
 pub(crate) struct FileRangeReader {
     /// The version to read.
     object: Arc<OpenObject>,
@@ -80,7 +79,6 @@ impl fmt::Debug for FileRangeReader {
 }
 
 impl FileRangeReader {
-    /// Reads a range of a version.
     pub(crate) fn new(object: Arc<OpenObject>, disk: DiskThreads, range: Range<u64>) -> Self {
         Self {
             object,

@@ -69,7 +69,6 @@ pub(crate) enum ConnectionProtocol {
     Http2,
 }
 
-/// Serves one connection.
 pub(crate) async fn drive<S: ServerTransport + 'static>(
     stream: S,
     protocol: ConnectionProtocol,
@@ -103,7 +102,6 @@ impl Drop for ConnectionEndGuard {
     }
 }
 
-/// Why a connection ended early.
 pub(super) enum EarlyClose {
     /// The client took too long.
     TimedOut(TimeoutKind),
@@ -143,7 +141,6 @@ fn fault_for_timeout(kind: TimeoutKind) -> ConnectionFault {
 
 /// How polling ended.
 pub(super) enum ConnectionPollOutcome {
-    /// The protocol is done.
     Done,
     /// The connection has been idle for a while.
     Idle,
@@ -167,7 +164,6 @@ enum ParkedConnectionOutcome {
     Failed(EarlyClose),
 }
 
-/// Drives one connection.
 pub(super) struct ServerConnectionDriver {
     pub(super) connection: Arc<ConnectionState>,
     /// Cancelled when the connection must end after its current request.

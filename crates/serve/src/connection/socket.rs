@@ -72,7 +72,6 @@ pub(crate) trait RuntimeSocket:
     /// The same socket, not registered.
     type Unregistered: AsFd + Unpin + Send;
 
-    /// Registers a socket.
     fn register(socket: Self::Unregistered) -> io::Result<Self>;
 
     /// See [`ServerTransport::poll_readable`].
@@ -139,7 +138,6 @@ pub(crate) enum ServerSocket<T: RuntimeSocket> {
         /// writable: hyper loses a response that ends a connection if it cannot be written at once.
         calls_left: u8,
     },
-    /// Registering failed.
     Failed,
 }
 

@@ -19,7 +19,6 @@ use tokio::time::{Instant, Sleep};
 /// In effect never, but small enough for any clock.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// The timeouts of one connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionTimeouts {
     /// Times within [`Timeouts`] are since this moment.
@@ -128,7 +127,6 @@ impl ConnectionTimeouts {
         !self.has_expired.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether a timeout has expired.
     pub(crate) fn has_expired(&self) -> bool {
         self.has_expired.load(Ordering::Relaxed)
     }
@@ -142,7 +140,6 @@ impl ConnectionTimeouts {
     }
 }
 
-/// The timer of one connection.
 pub(super) struct ConnectionTimer<'a> {
     timeouts: Arc<ConnectionTimeouts>,
     sleep: Pin<&'a mut Sleep>,
@@ -162,13 +159,11 @@ pub(super) struct ConnectionTimer<'a> {
 /// What the driver must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionTimerAction {
-    /// Wait for an event.
     Wait,
     /// Poll the connection once more, so that its I/O reports unsent bytes.
     CheckUnsent,
     /// Park the connection: it has been idle for long enough.
     Park,
-    /// Close the connection.
     Expire(TimeoutKind),
 }
 

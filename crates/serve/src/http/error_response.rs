@@ -11,7 +11,6 @@ use crate::observe::ConnectionFault;
 use crate::store::StoreError;
 use crate::{ObjectKey, ObjectKeyError};
 
-/// A response of the service.
 pub type ServeResponse = Response<ServeBody>;
 
 /// An error response, boxed since errors are rare and responses large.

@@ -59,7 +59,6 @@ impl<'a> FileBody<'a> {
         }
     }
 
-    /// A body of a single range.
     pub(super) fn single(&mut self, range: Range<u64>) -> ServeBody {
         match self.chunk(range) {
             BodyChunk::Bytes(bytes) => ServeBody::whole(bytes),
@@ -67,7 +66,6 @@ impl<'a> FileBody<'a> {
         }
     }
 
-    /// A range as a chunk.
     pub(super) fn chunk(&mut self, range: Range<u64>) -> BodyChunk {
         if range.is_empty() {
             return BodyChunk::Bytes(Bytes::new());

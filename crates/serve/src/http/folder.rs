@@ -26,16 +26,12 @@ use crate::page::{
 use crate::store::{OpenFolder, StoreError};
 use crate::{ObjectKey, escaped_name};
 
-/// A request for a folder.
 #[derive(Debug)]
 pub(crate) struct FolderRequest {
     /// GET or HEAD.
     pub(crate) method: Method,
-    /// The folder's key.
     pub(crate) key: ObjectKey,
-    /// The parsed query.
     pub(crate) query: ListQuery,
-    /// The format of the response.
     pub(crate) format: ListingFormat,
     /// Whether the user may change the folder; the page then has an upload form.
     pub(crate) may_write: bool,
@@ -47,7 +43,6 @@ pub(crate) struct FolderRequest {
     pub(crate) origin: Option<String>,
 }
 
-/// The format that a request asks for.
 pub(crate) fn requested_format(query: &ListQuery, headers: &HeaderMap) -> ListingFormat {
     let accept = headers
         .get_all(ACCEPT)
@@ -67,7 +62,6 @@ pub(crate) fn request_origin(head: &request::Parts, is_tls: bool) -> Option<Stri
     (!host.is_empty()).then(|| format!("{scheme}://{host}"))
 }
 
-/// Responds with a folder.
 pub(crate) async fn respond(server: Arc<FileServer>, request: FolderRequest) -> ServeResponse {
     let (key, format) = (request.key.clone(), request.format);
     let is_format_requested = request.query.format.is_some();

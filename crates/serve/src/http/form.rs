@@ -16,7 +16,6 @@ use crate::connection::ConnectionState;
 use crate::page::form::{FormError, FormReader};
 use crate::store::StoreError;
 
-/// One file of a form.
 struct FormFileSource<'a> {
     form: &'a mut FormReader<IncomingBody>,
     is_finished: bool,
@@ -38,11 +37,9 @@ impl UploadSource for FormFileSource<'_> {
     }
 }
 
-/// A request with an upload form.
 pub(crate) struct FormRequest {
     /// The folder that receives the files.
     pub(crate) folder: ObjectKey,
-    /// The Content-Type of the body.
     pub(crate) content_type: String,
     /// Whether existing files are replaced.
     pub(crate) replace: bool,

@@ -32,15 +32,12 @@ const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 pub(crate) struct FileRequest<'a> {
     /// GET or HEAD.
     pub(crate) method: &'a Method,
-    /// The file's key.
     pub(crate) key: &'a ObjectKey,
-    /// All header fields.
     pub(crate) headers: &'a HeaderMap,
     /// Whether the response depends on the client's credentials.
     pub(crate) is_personal: bool,
 }
 
-/// Responds with a file.
 pub(crate) fn respond(
     server: &FileServer,
     mappings: Option<&MappingRegistry>,

@@ -14,7 +14,6 @@ use super::error_response::{ServeResponse, access_refused_response, empty_respon
 use crate::access::{AccessControl, PermissionSource, Permissions};
 use crate::{ObjectKey, RequestPath};
 
-/// The name of the parameter.
 const LOGIN_PARAMETER: &str = "login";
 
 /// The folder that the login button of its page names; `None` for all other requests. An invalid

@@ -294,7 +294,6 @@ fn is_of_s3_upload(head: &request::Parts) -> bool {
     parameters.any(|parameter| matches!(parameter.split('=').next(), Some("uploads" | "uploadId")))
 }
 
-/// The response to a deletion.
 fn delete_response(
     server: &FileServer,
     deleted: Result<(), StoreError>,

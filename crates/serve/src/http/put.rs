@@ -39,7 +39,6 @@ const WRITE_SIZE: usize = 512 << 10;
 /// Why an upload failed.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
-    /// The store's error.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The body ended early or is malformed.
@@ -175,7 +174,6 @@ fn over_quota_text(room: u64, needed: Option<u64>) -> String {
     }
 }
 
-/// Whether the conditions hold for the existing file.
 pub(crate) fn conditions_hold(conditions: &RequestConditions, meta: Option<&FileMetadata>) -> bool {
     conditions.evaluate_write(meta.map(current_representation)) == ConditionOutcome::Proceed
 }
@@ -324,7 +322,6 @@ pub(super) struct UploadGuard {
 }
 
 impl UploadGuard {
-    /// Guards an upload.
     pub(super) fn new(upload: Upload, disk: &DiskThreads) -> Self {
         Self {
             upload: Some(Box::new(upload)),

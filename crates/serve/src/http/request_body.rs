@@ -16,7 +16,6 @@ use crate::connection::ConnectionState;
 /// Why a body is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestBodyError {
-    /// An error of hyper's.
     #[error(transparent)]
     Http(#[from] hyper::Error),
     /// The body ended without an error but too early: an HTTP/2 stream may be reset so.
@@ -27,7 +26,6 @@ pub enum RequestBodyError {
     Slow,
 }
 
-/// The body of one request.
 #[derive(Debug)]
 pub struct IncomingBody {
     /// Present until this is dropped.
@@ -85,7 +83,6 @@ impl IncomingBody {
         self.trailers.take()
     }
 
-    /// Whether the body has ended.
     pub(crate) fn is_end_stream(&self) -> bool {
         self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }

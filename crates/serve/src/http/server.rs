@@ -29,7 +29,6 @@ pub struct FileServerOptions {
     pub allowed_hosts: Option<ServerNames>,
     /// Maximum bytes of an upload; `None` leaves it to the disk.
     pub max_body: Option<u64>,
-    /// The Cache-Control field of files.
     pub cache_control: Option<HeaderValue>,
     /// How long the server waits for its peers.
     pub timeouts: TimeoutOptions,
@@ -67,7 +66,6 @@ impl Default for FileServerOptions {
 /// A store and the options to serve it with.
 #[derive(Debug)]
 pub struct FileServer {
-    /// The files.
     pub(crate) store: Arc<FileStore>,
     /// The threads that may block.
     pub(crate) disk: DiskThreads,
@@ -91,7 +89,6 @@ pub(crate) struct TotalRateLimits {
 }
 
 impl FileServer {
-    /// Serves a store.
     #[must_use]
     pub fn new(store: Arc<FileStore>, disk: DiskThreads, options: FileServerOptions) -> Self {
         store.set_threads(&disk);
@@ -113,7 +110,6 @@ impl FileServer {
         }
     }
 
-    /// The files.
     #[must_use]
     pub fn store(&self) -> &Arc<FileStore> {
         &self.store

@@ -30,7 +30,6 @@ use crate::access::{AccessDecision, AccessRequest, PendingLogin};
 use crate::connection::{ConnectionState, HttpExchange, TrackedBody};
 use crate::{ObjectKey, RequestPath};
 
-/// The service of one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionService {
     pub(super) connection: Arc<ConnectionState>,
@@ -141,7 +140,6 @@ impl ConnectionService {
         Self { connection }
     }
 
-    /// The server of this connection.
     pub(super) fn server(&self) -> &FileServer {
         &self.connection.server
     }
@@ -362,7 +360,6 @@ impl ResponseFuture {
         Self::Later(Box::pin(response))
     }
 
-    /// Waits for the response.
     pub(super) async fn resolve(self) -> ServeResponse {
         match self {
             Self::Now(response) => response,

@@ -24,9 +24,7 @@ use http::{HeaderValue, Method, StatusCode, Uri, Version};
 /// Writes requests to a log. A clone writes to the same log.
 #[derive(Debug, Clone)]
 pub struct AccessLog {
-    /// Receives the lines.
     log: Arc<LineLog>,
-    /// The format of the lines.
     format: AccessLogFormat,
 }
 
@@ -34,7 +32,6 @@ impl AccessLog {
     /// The name of the log, in messages and in the names of metrics.
     pub const NAME: &str = "access log";
 
-    /// Logs requests in this format.
     #[must_use]
     pub fn new(log: Arc<LineLog>, format: AccessLogFormat) -> Self {
         Self { log, format }
@@ -61,9 +58,7 @@ pub struct AccessRecord {
     pub method: Option<Method>,
     /// The request target. Its query may hold secrets, which no format shows.
     pub target: Uri,
-    /// The HTTP version.
     pub version: Version,
-    /// The status of the response.
     pub status: StatusCode,
     /// Bytes of the response body that were sent.
     pub sent: u64,
@@ -71,9 +66,7 @@ pub struct AccessRecord {
     pub received: u64,
     /// From its head to the last byte of the response.
     pub duration: Duration,
-    /// The Referer field.
     pub referer: Option<HeaderValue>,
-    /// The User-Agent field.
     pub user_agent: Option<HeaderValue>,
     /// Whether the response ended early: the client went away, or the file shrank. Common and
     /// combined have no field for it, JSON has.
@@ -83,7 +76,6 @@ pub struct AccessRecord {
 /// Maximum bytes of a client's field that are shown.
 const MAX_FIELD_BYTES: usize = 8 * 1024;
 
-/// The format of an access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessLogFormat {
     /// Apache's `%h %l %u %t "%r" %>s %b`.

@@ -15,7 +15,6 @@ pub enum ConnectionFault {
     IdleTimeout,
     /// A request was dropped at shutdown when the grace period was over.
     GraceTimeout,
-    /// A TLS handshake failed.
     TlsHandshake,
     /// The client did not speak HTTP.
     Protocol,
@@ -81,7 +80,6 @@ pub enum BodyRefusal {
     TooLarge,
     /// The quota is used up.
     Quota,
-    /// The disk is full.
     DiskFull,
     /// The digest does not match.
     Digest,

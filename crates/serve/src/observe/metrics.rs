@@ -44,9 +44,7 @@ pub struct ServeMetrics {
     refused_connections: ShardedCounters<1>,
     /// Started and ended uploads.
     uploads: ShardedCounters<2>,
-    /// By [`ConnectionFault`].
     faults: ShardedCounters<{ ConnectionFault::ALL.len() }>,
-    /// By [`BodyRefusal`].
     refused_bodies: ShardedCounters<{ BodyRefusal::ALL.len() }>,
 }
 
@@ -103,7 +101,6 @@ impl ServeMetrics {
         self.faults.add(fault as usize, 1);
     }
 
-    /// Counts a refused request body.
     pub fn count_refused_body(&self, reason: BodyRefusal) {
         self.refused_bodies.add(reason as usize, 1);
     }

@@ -36,7 +36,6 @@ pub enum FormError {
     /// The form is malformed: a 400, like all that follow.
     #[error("the form is malformed: {0}")]
     Malformed(&'static str),
-    /// There are too many parts.
     #[error("the form has more than {MAX_PARTS} parts")]
     TooManyParts,
     /// A file's name is not valid as a key.
@@ -94,9 +93,6 @@ where
     ///
     /// Skips the rest of the current file, parts that are no files, and the empty part that a
     /// browser sends when no file was chosen.
-    ///
-    /// # Errors
-    /// See [`FormError`].
     pub async fn next_file(&mut self) -> Result<Option<ObjectKey>, FormError> {
         self.in_file = false;
         loop {
@@ -119,9 +115,6 @@ where
     }
 
     /// The next chunk of the current file; `None` when it is complete.
-    ///
-    /// # Errors
-    /// See [`FormError`].
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, FormError> {
         if !self.in_file {
             return Ok(None);

@@ -137,7 +137,6 @@ impl ListingCounts {
     }
 }
 
-/// Writes a page.
 struct HtmlPage<'a> {
     listing: &'a FolderListing,
     options: &'a ListingPageOptions,

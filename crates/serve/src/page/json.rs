@@ -185,7 +185,6 @@ fn json_row(folder: &FolderUrl, entry: &FolderEntry) -> String {
     serde_json::to_string(&row).unwrap_or_default()
 }
 
-/// A JSON string.
 fn json_string(text: &str, with_slash: bool) -> String {
     let slash = if with_slash { "/" } else { "" };
     serde_json::Value::from(format!("{text}{slash}")).to_string()

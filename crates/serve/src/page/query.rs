@@ -20,10 +20,8 @@ pub const JSON_LIMIT: usize = 10_000;
 /// while one is selected: 60 MB at worst.
 pub const MAX_LIMIT: usize = 100_000;
 
-/// The formats of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ListingFormat {
-    /// An HTML page.
     Html,
     /// One JSON object with a page of entries.
     Json,
@@ -146,7 +144,6 @@ pub enum ListQueryError {
     /// Not a cursor of this server.
     #[error("{0} is not a cursor of this server")]
     Cursor(ListQueryParameter),
-    /// A cursor of another order.
     #[error(
         "{0} is a cursor of another order: use it with the sort and order of the listing that it came from"
     )]
@@ -165,17 +162,11 @@ pub enum ListQueryError {
 /// The known parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ListQueryParameter {
-    /// `format`
     Format,
-    /// `sort`
     Sort,
-    /// `order`
     Order,
-    /// `after`
     After,
-    /// `before`
     Before,
-    /// `limit`
     Limit,
 }
 
@@ -209,9 +200,6 @@ impl fmt::Display for ListQueryParameter {
 
 impl ListQuery {
     /// Parses the query of a URL, without its question mark.
-    ///
-    /// # Errors
-    /// See [`ListQueryError`].
     pub fn parse(query: &str) -> Result<Self, ListQueryError> {
         let mut parsed = Self::default();
         let mut parameters: Vec<ListQueryParameter> = Vec::new();
@@ -232,7 +220,6 @@ impl ListQuery {
         Ok(parsed)
     }
 
-    /// The page that the query asks for.
     #[must_use]
     pub fn page_request(&self, default_limit: usize) -> PageRequest {
         PageRequest {

@@ -94,7 +94,6 @@ pub enum FolderTarError {
         /// Its path in the archive.
         path: String,
     },
-    /// The folders are too deep.
     #[error("{path} is more than {MAX_DEPTH} folders deep")]
     TooDeep {
         /// Its path in the archive.

@@ -86,7 +86,6 @@ pub(crate) struct MappingRegistry {
 pub(crate) enum MappedRun {
     /// Memory: this many slices until those of a file begin.
     Memory(usize),
-    /// A range of a file.
     File(Arc<MappedBody>, Range<u64>),
 }
 

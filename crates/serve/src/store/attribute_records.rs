@@ -37,7 +37,6 @@ const MAX_RECORD: usize = 4 << 20;
 /// Bytes that are read at first: nearly every record is shorter.
 const FIRST_READ: usize = 4 << 10;
 
-/// A record as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredRecord<T> {
     /// The version of the file that it belongs to.

@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The attributes of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectAttributes {
     /// S3's entity tag, without quotes.
@@ -25,7 +24,6 @@ pub struct ObjectAttributes {
     pub upload_id: Option<String>,
 }
 
-/// The checksum of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectChecksum {
     /// S3's name of the algorithm.

@@ -42,7 +42,6 @@ struct UnsyncedFolders {
     /// The generation of each folder, so that a folder that was removed and created again is not
     /// mistaken for the first one.
     folders: HashMap<ObjectKey, u64>,
-    /// The latest generation.
     last_generation: u64,
 }
 

@@ -25,7 +25,6 @@ use tokio::sync::Semaphore;
 /// Runs operations that may block on the blocking threads of one runtime, whichever runtime calls.
 #[derive(Debug, Clone)]
 pub struct DiskThreads {
-    /// The runtime with the threads.
     runtime: Handle,
     /// Bounds the threads that write.
     write_permits: Arc<Semaphore>,
@@ -123,7 +122,6 @@ impl DeferredClose {
         (len >= LARGE_FILE).then(|| Arc::clone(queue))
     }
 
-    /// Sets the threads.
     pub(super) fn set_threads(&self, disk: &DiskThreads) {
         self.threads.get_or_init(|| disk.clone());
     }

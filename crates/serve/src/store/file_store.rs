@@ -29,7 +29,6 @@ use crate::ObjectKey;
 /// A condition on the version that has a key now; `None` means that no file has it.
 pub type VersionCheck<'a> = &'a dyn Fn(Option<&FileMetadata>) -> bool;
 
-/// Options of a store.
 #[derive(Debug, Clone)]
 pub struct FileStoreOptions {
     /// Whether files may be changed. A read-only store creates nothing, not even its temporary
@@ -77,12 +76,10 @@ pub enum UploadDurability {
     Full,
 }
 
-/// An open store.
 #[derive(Debug)]
 pub struct FileStore {
     /// The root directory. Listings and archives share it for as long as they are read.
     pub(super) root: Arc<StoreRoot>,
-    /// The options it was opened with.
     pub(super) options: FileStoreOptions,
     /// Temporary files of uploads; `None` in a read-only store.
     pub(super) temporaries: Option<TemporaryFolder>,
@@ -171,7 +168,6 @@ impl FileStore {
         &self.root
     }
 
-    /// The options it was opened with.
     #[must_use]
     pub fn options(&self) -> &FileStoreOptions {
         &self.options
@@ -184,9 +180,6 @@ impl FileStore {
     }
 
     /// Opens the version of a file that has a key now.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn open_file(&self, key: &ObjectKey) -> Result<Arc<OpenObject>, StoreError> {
         let opened = self.retry_after_closing(|| self.root.open_any(key))?;
         self.share_opened(key, OpenObject::from_fd(opened, &self.records)?)

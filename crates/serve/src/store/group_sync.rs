@@ -38,7 +38,6 @@ struct GroupSyncState {
     /// Number and bytes of the uploads that arrived since the last flush began.
     waiting: u64,
     bytes: u64,
-    /// Whether a flush is running.
     is_flushing: bool,
     /// Uploads up to this number must sync themselves.
     sync_alone: u64,

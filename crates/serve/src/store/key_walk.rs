@@ -35,7 +35,6 @@ const OPEN_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// What to walk.
 #[derive(Debug, Clone, Default)]
 pub struct KeyWalkRequest {
     /// Only keys that begin with this, relative to the folder.
@@ -48,19 +47,15 @@ pub struct KeyWalkRequest {
     pub is_flat: bool,
 }
 
-/// A key that a walk has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WalkedKey {
     /// Relative to the folder of the walk. That of a folder ends in a slash.
     pub key: String,
-    /// What has the key.
     pub kind: WalkedKind,
 }
 
-/// What has a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalkedKind {
-    /// A file.
     File(FileMetadata),
     /// A folder that is an object, and when it was changed.
     FolderObject(SystemTime),
@@ -371,9 +366,6 @@ fn has_entries(folder: &OwnedFd) -> io::Result<bool> {
 
 impl StoreRoot {
     /// The names of the folders at the top, but for the store's own and hidden ones, in order.
-    ///
-    /// # Errors
-    /// The disk's error.
     pub fn top_folders(&self) -> io::Result<Vec<(String, SystemTime)>> {
         let mut folders = Vec::new();
         for entry in Dir::read_from(self.top())? {

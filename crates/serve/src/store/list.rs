@@ -44,7 +44,6 @@ pub enum EntryKind {
     Other,
 }
 
-/// One entry of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderEntry {
     /// As the file system has it: any bytes but NUL and slash.
@@ -72,7 +71,6 @@ pub struct FolderPage {
     pub previous: Option<ListingCursor>,
 }
 
-/// An open folder of the store.
 #[derive(Debug)]
 pub struct OpenFolder {
     location: FolderLocation,
@@ -80,7 +78,6 @@ pub struct OpenFolder {
     dir: OwnedFd,
 }
 
-/// An entry of a folder that was opened.
 #[derive(Debug)]
 pub(crate) struct OpenedEntry {
     pub(crate) name: Vec<u8>,
@@ -96,15 +93,11 @@ pub(crate) struct OpenedEntry {
 #[derive(Debug)]
 pub(crate) struct UnopenedEntry {
     pub(crate) name: Vec<u8>,
-    /// Why.
     pub(crate) error: StoreError,
 }
 
 impl OpenFolder {
     /// Opens a folder beneath a root.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn open(root: &Arc<StoreRoot>, key: ObjectKey) -> Result<Self, StoreError> {
         Ok(Self {
             dir: root.open_folder(&key)?,
@@ -115,7 +108,6 @@ impl OpenFolder {
         })
     }
 
-    /// The folder's key.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.location.key
@@ -194,7 +186,6 @@ pub struct FolderEntries {
 }
 
 impl FolderEntries {
-    /// The folder's key.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.location.key

@@ -58,7 +58,6 @@ impl OpenObject {
         self.file.as_ref().expect("it is open")
     }
 
-    /// The metadata of this version.
     #[must_use]
     pub fn metadata(&self) -> &FileMetadata {
         &self.metadata
@@ -158,9 +157,6 @@ impl OpenObject {
 
     /// Reads at an offset if that needs no disk. `None`: it would wait. Zero is the end of the
     /// file.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn try_read(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         match self.filesystem {
             FilesystemKind::Memory => self.read(buffer, offset).map(Some),
@@ -170,9 +166,6 @@ impl OpenObject {
     }
 
     /// Reads at an offset. May wait. Zero is the end of the file.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| {
             rustix::io::pread(self.file(), &mut *buffer, offset)
@@ -193,9 +186,6 @@ impl OpenObject {
     }
 
     /// Reads a range into the page cache, so that sending it does not wait. May wait.
-    ///
-    /// # Errors
-    /// The disk's error.
     pub fn prefetch(&self, range: Range<u64>) -> io::Result<()> {
         let mut buffer = vec![0; READAHEAD];
         let mut at = range.start;

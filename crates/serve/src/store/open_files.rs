@@ -23,7 +23,6 @@ use crate::ObjectKey;
 /// Sweeps that a file stays open without being requested.
 const MAX_IDLE_SWEEPS: u32 = 2;
 
-/// A cached file.
 #[derive(Debug, Clone)]
 struct CachedFile {
     object: Arc<OpenObject>,
@@ -41,7 +40,6 @@ pub(super) struct OpenFileCache {
 }
 
 impl OpenFileCache {
-    /// Caches at most `max_files` files.
     pub(super) fn new(max_files: usize) -> Self {
         Self {
             files: Cache::new(max_files),
@@ -108,7 +106,6 @@ impl OpenFileCache {
         record.get() > 0
     }
 
-    /// Number of cached files.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.files.len()

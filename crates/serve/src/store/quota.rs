@@ -189,7 +189,6 @@ impl StorageQuota {
         self.refused.swap(false, Ordering::Relaxed)
     }
 
-    /// Removes a file of `bytes`.
     pub(super) fn remove_file<E>(
         &self,
         bytes: u64,
@@ -215,7 +214,6 @@ impl StorageQuota {
         }
     }
 
-    /// Begins a recount.
     pub(super) fn begin_recount(&self) -> RecountStart {
         let count = self.lock();
         RecountStart {

@@ -40,14 +40,12 @@ const FOLDER_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-/// The root directory of the store.
 #[derive(Debug)]
 pub struct StoreRoot {
     /// Open as long as the store is, so that the root stays the root if it is moved.
     top: OwnedFd,
     /// The path it was opened by, for messages.
     path: PathBuf,
-    /// Whether the kernel has `openat2`.
     has_openat2: bool,
     /// The kind of file system on the root's mount.
     filesystem: FilesystemKind,
@@ -129,9 +127,6 @@ impl StoreRoot {
     }
 
     /// Opens a file or folder for reading.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn open_any(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
         let opened = self.open_with(key, READ_FLAGS, OpenScope::Anywhere);
         opened.map_err(|errno| self.to_store_error(errno))
@@ -168,7 +163,6 @@ impl StoreRoot {
         opened.map_err(|errno| self.to_store_error(errno))
     }
 
-    /// Opens a folder on the root's own mount.
     pub(super) fn open_folder_on_root_mount(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
         Ok(self.open_with(key, FOLDER_FLAGS, OpenScope::OneMount)?)
     }

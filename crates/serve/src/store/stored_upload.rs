@@ -39,7 +39,6 @@ pub(super) const CREATE_FLAGS: OFlags = OFlags::RDWR
 /// What an upload in parts is of.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoredUploadInfo {
-    /// The bucket.
     pub bucket: String,
     /// The key as S3 has it.
     pub key: String,
@@ -182,13 +181,11 @@ impl StoredUpload {
         Ok(upload)
     }
 
-    /// The identifier.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What it is of.
     #[must_use]
     pub fn info(&self) -> &StoredUploadInfo {
         &self.info

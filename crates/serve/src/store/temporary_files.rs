@@ -49,7 +49,6 @@ const FILE_MODE: Mode = Mode::RUSR
     .union(Mode::ROTH)
     .union(Mode::WOTH);
 
-/// The temporary folder.
 #[derive(Debug)]
 pub(super) struct TemporaryFolder {
     /// The folder as it was last opened.
@@ -67,7 +66,6 @@ pub(super) struct TemporaryFolder {
 #[derive(Debug)]
 struct OpenTemporaryFolder {
     folder: Arc<OwnedFd>,
-    /// The mount it is on.
     mount: Option<u64>,
     /// Holds the shared lock.
     lock: File,
@@ -78,9 +76,8 @@ struct OpenTemporaryFolder {
 /// A file that nobody sees yet. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct TemporaryFile {
-    /// The folder it is in.
     folder: Arc<OwnedFd>,
-    /// Its name there.
+    /// Its name in the folder.
     name: String,
     /// Open for writing.
     pub(super) file: File,
@@ -371,7 +368,6 @@ pub(super) fn remove_leftovers(root: &StoreRoot, room: &OwnedFd) -> Result<usize
     Ok(removed)
 }
 
-/// Removes temporary files from one folder.
 fn remove_temporaries(folder: &OwnedFd) -> Result<usize, StoreError> {
     let mut removed = 0;
     // Collects the names first: reading a directory while it changes is not defined.

@@ -22,7 +22,6 @@ fn key(path: &str) -> ObjectKey {
     ObjectKey::parse(path).expect("a key").key
 }
 
-/// A writable store.
 fn store(path: &Path, change: impl FnOnce(&mut FileStoreOptions)) -> Arc<FileStore> {
     let mut options = FileStoreOptions {
         writable: true,
@@ -54,7 +53,6 @@ fn read(store: &FileStore, path: &str) -> Result<String, StoreError> {
     Ok(String::from_utf8(bytes).expect("text"))
 }
 
-/// The names in the temporary folder.
 fn temporary_names(path: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(path.join(".haul"))
         .expect("the room")

@@ -48,7 +48,6 @@ pub struct Upload {
     location: Option<UploadLocation>,
     /// Bytes accepted.
     len: u64,
-    /// Bytes written.
     written: u64,
     /// Reports unsynced bytes to the store.
     unsynced: UnsyncedUpload,
@@ -171,7 +170,6 @@ impl Upload {
         })
     }
 
-    /// Sets the attributes that the object will have.
     pub fn set_attributes(&mut self, attributes: ObjectAttributes) {
         self.attributes = Some(Arc::new(attributes));
     }

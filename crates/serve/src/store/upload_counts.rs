@@ -58,7 +58,6 @@ impl UploadCounts {
         Ok(())
     }
 
-    /// An upload to a bucket has ended.
     pub(super) fn end(&self, bucket: &str) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(LastCount { by_bucket, .. }) = &mut *last else {

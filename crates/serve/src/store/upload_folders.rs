@@ -45,7 +45,6 @@ pub(super) fn remove_ended(room: &OwnedFd) -> Result<usize, StoreError> {
     Ok(removed)
 }
 
-/// Removes the folder of an upload.
 pub(super) fn remove_upload(all: &OwnedFd, name: &str) -> Result<(), StoreError> {
     let unnamed = format!("{UNNAMED}{}", name.trim_start_matches(UNNAMED));
     rustix::fs::renameat(all, name, all, unnamed.as_str())?;

@@ -57,7 +57,6 @@ pub(super) fn file_bytes(folder: impl AsFd, name: &[u8]) -> u64 {
 }
 
 impl UsageWalk {
-    /// Begins at a folder.
     pub(super) fn new(folder: impl AsFd) -> Self {
         Self {
             open_folders: Dir::read_from(folder).into_iter().collect(),

@@ -57,12 +57,10 @@ pub(super) struct FileVersionId {
     changed: i128,
 }
 
-/// Metadata of a version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileMetadata {
     /// Length in bytes.
     pub len: u64,
-    /// Modification time.
     pub modified: SystemTime,
     /// A strong entity tag.
     pub etag: EntityTag,
@@ -112,7 +110,6 @@ impl FileVersionId {
 }
 
 impl FileMetadata {
-    /// The metadata of a version.
     pub(super) fn new(
         identity: &FileVersionId,
         digest: Option<Checksum>,
@@ -147,7 +144,6 @@ fn entity_tag(identity: &FileVersionId, digest: Option<&Checksum>) -> EntityTag 
     EntityTag::new_strong(text)
 }
 
-/// Nanoseconds in a second.
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 /// The mark: the nanoseconds modulo 1024 of files with a digest.
@@ -201,7 +197,6 @@ fn is_marked(time: i64) -> bool {
     has_digest_mark(time.into())
 }
 
-/// Name of the attribute.
 const DIGEST_ATTRIBUTE: &str = "user.haul.digest";
 
 /// Maximum bytes of its value: a version and a SHA-512.

@@ -37,7 +37,6 @@ impl FileStamp {
     }
 }
 
-/// Loads a certificate with its key.
 pub(super) fn load_pair(
     pair: &CertificatePair,
     provider: &CryptoProvider,

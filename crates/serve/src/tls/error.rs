@@ -14,27 +14,19 @@ pub enum CertificateError {
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
     /// A pipe, a folder or a device: it could not be read again when it changes.
     #[error("{} is not a file", path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-    },
+    NotAFile { path: PathBuf },
     /// Larger than any certificate.
     #[error("{} has more than {MAX_FILE_BYTES} bytes, which no certificate or key has", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
     /// The file has no certificate, or half of one.
     #[error("{} contains no usable certificate", path.display())]
     NoCertificate {
-        /// The file.
         path: PathBuf,
         /// Whether it holds a key instead.
         has_key: bool,
@@ -42,23 +34,17 @@ pub enum CertificateError {
     /// The file has no key, or half of one.
     #[error("{} contains no usable private key", path.display())]
     NoKey {
-        /// The file.
         path: PathBuf,
         /// Whether it holds a certificate instead.
         has_certificate: bool,
     },
-    /// The key is encrypted.
     #[error("the private key in {} is encrypted", path.display())]
-    Encrypted {
-        /// The file.
-        path: PathBuf,
-    },
+    Encrypted { path: PathBuf },
     /// An unknown algorithm, or an invalid certificate.
     #[error("the certificate in {} or its key cannot be used", path.display())]
     Unusable {
         /// The certificate's file.
         path: PathBuf,
-        /// The reason.
         source: rustls::Error,
     },
     /// X.509 version 1, as before 1996. No current client accepts it.

@@ -25,7 +25,6 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const BACKDATED: Duration = DAY;
 const LIFETIME: Duration = DAY.saturating_mul(397);
 
-/// A self-signed certificate with its key.
 pub(super) struct SelfSignedCertificate {
     pub(super) certified: CertifiedKey,
     /// The certificate without the key.
@@ -37,9 +36,12 @@ pub(super) struct SelfSignedCertificate {
 #[must_use]
 pub fn local_names(listening: &[BoundAddress]) -> Vec<String> {
     let mut names = vec!["localhost".to_owned()];
-    let host = rustix::system::uname();
     // Not every host name is valid in a certificate.
-    let host = host.nodename().to_str().ok().map(str::to_ascii_lowercase);
+    let host = rustix::system::uname()
+        .nodename()
+        .to_str()
+        .ok()
+        .map(str::to_ascii_lowercase);
     names.extend(host.filter(|name| is_name(name)));
     let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     for local in listening {

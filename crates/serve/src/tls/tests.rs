@@ -90,7 +90,6 @@ fn client_of(root: &str, versions: &[&'static SupportedProtocolVersion]) -> Clie
     builder.with_root_certificates(roots).with_no_client_auth()
 }
 
-/// The result of a handshake for the client.
 #[derive(Debug)]
 struct HandshakeResult {
     certificate: CertificateDer<'static>,

@@ -17,7 +17,6 @@ use rustls::{CertificateError, Error, RootCertStore};
 /// A certificate that clients refuse now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateNotValid {
-    /// Its file.
     pub path: PathBuf,
     /// Which end of its validity is violated.
     pub bound: ValidityBound,

@@ -39,7 +39,6 @@ impl LogSink for MemoryLog {
     }
 }
 
-/// A server with a log.
 struct LoggedServer {
     server: TestServer,
     log: Arc<LineLog>,

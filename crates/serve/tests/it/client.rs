@@ -37,7 +37,6 @@ pub(crate) struct TestClient {
 }
 
 impl TestClient {
-    /// Connects over a transport.
     pub(crate) fn connect(server: &TestServer, transport: TestTransport) -> Self {
         match transport {
             TestTransport::Plain => Self::from_tcp(TcpStream::connect(server.plain).unwrap()),
@@ -84,7 +83,6 @@ impl TestClient {
         }
     }
 
-    /// Sets the deadline to `limit` from now.
     pub(crate) fn set_deadline(&mut self, limit: Duration) {
         self.deadline = Instant::now() + limit;
     }
@@ -138,7 +136,6 @@ impl TestClient {
         self.read_response_to("GET")
     }
 
-    /// Reads a whole response.
     #[track_caller]
     pub(crate) fn read_response_to(&mut self, method: &str) -> TestResponse {
         let mut response = self.read_head();
@@ -149,7 +146,6 @@ impl TestClient {
         response
     }
 
-    /// Reads the head of a response.
     #[track_caller]
     pub(crate) fn read_head(&mut self) -> TestResponse {
         match self.read_head_or_end() {

@@ -36,7 +36,6 @@ pub(crate) const SECRET: &str = "the secret file next to the root";
 /// The name in the certificate.
 pub(crate) const NAME: &str = "store.test";
 
-/// The options of a server.
 pub(crate) struct ServerSetup {
     pub(crate) store: FileStoreOptions,
     pub(crate) server: FileServerOptions,
@@ -64,7 +63,6 @@ impl Default for ServerSetup {
     }
 }
 
-/// A running server.
 pub(crate) struct TestServer {
     /// The directory with the root and the secret file.
     folder: TempDir,
@@ -76,7 +74,6 @@ pub(crate) struct TestServer {
     pub(crate) plain: SocketAddr,
     /// The address of HTTPS.
     pub(crate) tls: SocketAddr,
-    /// The path of the Unix socket.
     pub(crate) unix: PathBuf,
     /// The server, which holds the lock of the store. `None` once it has stopped.
     server: Option<Arc<FileServer>>,
@@ -92,7 +89,6 @@ impl ServerSetup {
         setup
     }
 
-    /// Starts the server.
     pub(crate) fn start(self) -> TestServer {
         watch_panics();
         let folder = match &self.parent {
@@ -216,7 +212,6 @@ impl TestServer {
         self.workers.as_ref().unwrap().stop_token()
     }
 
-    /// Shuts the server down.
     pub(crate) fn shut_down(&mut self, grace: Duration) -> usize {
         self.server = None;
         let outcome = self.workers.take().unwrap().shut_down(grace).unwrap();
@@ -296,7 +291,6 @@ pub(crate) fn metric(metrics: &ServeMetrics, name: &str) -> u64 {
     count.map_or(0, |count| count.parse().unwrap())
 }
 
-/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn wait_until(condition: &str, mut is_met: impl FnMut() -> bool) {
     let started = Instant::now();

@@ -26,7 +26,6 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(within(LIMIT, future))
 }
 
-/// A request.
 pub(crate) struct TestHttp2Request<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,

@@ -7,7 +7,6 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// All captured events.
 static EVENTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Captures events from here on.
@@ -18,9 +17,13 @@ pub(crate) fn install() {
 
 /// The captured events that contain a text.
 pub(crate) fn events_containing(part: &str) -> Vec<String> {
-    let events = EVENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let events = events.iter().filter(|text| text.contains(part));
-    events.cloned().collect()
+    EVENTS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        .filter(|text| text.contains(part))
+        .cloned()
+        .collect()
 }
 
 /// Captures events, and ignores spans.

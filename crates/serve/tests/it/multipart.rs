@@ -13,7 +13,6 @@ pub(crate) struct BodyPart {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The parts of a response.
 #[track_caller]
 pub(crate) fn parse_parts(response: &TestResponse) -> Vec<BodyPart> {
     let kind = response.header("content-type").expect("a type");

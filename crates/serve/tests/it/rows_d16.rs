@@ -14,7 +14,6 @@ use crate::http2::{block_on, connect, send_body};
 /// More than the HTTP/2 window of a stream and more than socket buffers hold.
 const BODY_BYTES: usize = 6 << 20;
 
-/// An upload that a server refuses.
 struct RefusedUpload {
     server: TestServer,
     method: &'static str,

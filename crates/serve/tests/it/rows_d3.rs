@@ -140,7 +140,6 @@ fn d3_folders_of_an_unfinished_upload_are_removed() {
 /// How an upload over HTTP/2 ends early.
 #[derive(Debug, Clone, Copy)]
 enum EarlyUploadEnd {
-    /// The stream is reset.
     Reset(h2::Reason),
     /// The stream ends with fewer bytes than declared.
     Short,

@@ -18,7 +18,6 @@ fn with_quota(bytes: u64) -> ServerSetup {
     }
 }
 
-/// Uploads in chunks.
 fn put_in_chunks(server: &TestServer, transport: TestTransport, path: &str, body: &[u8]) -> u16 {
     let mut client = TestClient::connect(server, transport);
     client.send(request_head(

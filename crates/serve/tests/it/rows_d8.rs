@@ -116,11 +116,11 @@ fn d8_conditions_are_checked_in_order() {
     let (server, tag, date) = start_server(&content);
     for transport in TestTransport::ALL {
         for (fields, status) in cases {
-            let fields: Vec<_> = fields
+            let owned_fields: Vec<_> = fields
                 .iter()
                 .map(|(name, value)| (*name, value.replace("TAG", &tag).replace("DATE", &date)))
                 .collect();
-            let fields: Vec<_> = fields
+            let fields: Vec<_> = owned_fields
                 .iter()
                 .map(|(name, value)| (*name, value.as_str()))
                 .collect();

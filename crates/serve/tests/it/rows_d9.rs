@@ -295,8 +295,9 @@ fn d9_a_slow_and_steady_http2_reader_does_not_time_out() {
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
             let reading = async {
                 let mut sender = sender.ready().await.unwrap();
-                let request = http::Request::get("http://store.test/large");
-                let request = request.body(()).unwrap();
+                let request = http::Request::get("http://store.test/large")
+                    .body(())
+                    .unwrap();
                 let (response, _stream) = sender.send_request(request, true).unwrap();
                 let mut body = response.await.unwrap().into_body();
                 let started = Instant::now();

@@ -47,9 +47,12 @@ fn listings_for_programs_have_absolute_urls_of_files() {
         for (proxy_scheme, is_https) in [("", is_tls), ("http", is_tls), ("https", true)] {
             let fields = [("X-Forwarded-Proto", proxy_scheme)];
             let list = server.request(transport, "GET", "/folder/?format=jsonl", &fields);
-            let rows = list.text();
-            let rows = rows.lines().map(serde_json::from_str::<serde_json::Value>);
-            let mut urls: Vec<_> = rows.map(|row| row.unwrap()["url"].clone()).collect();
+            let mut urls: Vec<_> = list
+                .text()
+                .lines()
+                .map(serde_json::from_str::<serde_json::Value>)
+                .map(|row| row.unwrap()["url"].clone())
+                .collect();
             urls.sort_by_key(serde_json::Value::is_null);
             let scheme = if is_https { "https" } else { "http" };
             let url = format!("{scheme}://{NAME}/folder/f%20g");
@@ -223,13 +226,13 @@ fn pages_of_allowed_origins_may_use_the_allowed_methods() {
 /// The open descriptors and mappings of this process below the root of a server.
 fn open_descriptors(server: &TestServer) -> Vec<String> {
     let root = server.root().display().to_string();
-    let links = std::fs::read_dir("/proc/self/fd").unwrap();
-    let links = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
-    let links = links.map(|link| link.display().to_string());
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let maps = maps.lines().map(str::to_owned);
-    let all = links.chain(maps);
-    all.filter(|line| line.contains(&format!("{root}/f")))
+    let mappings = std::fs::read_to_string("/proc/self/maps").unwrap();
+    std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|link| std::fs::read_link(link.ok()?.path()).ok())
+        .map(|link| link.display().to_string())
+        .chain(mappings.lines().map(str::to_owned))
+        .filter(|line| line.contains(&format!("{root}/f")))
         .collect()
 }
 

@@ -72,7 +72,6 @@ fn a_slow_disk_never_blocks_a_reactor() {
     }
 }
 
-/// A client that waits for the disk is not slow.
 #[test]
 fn d9_waiting_for_the_disk_does_not_count_as_a_slow_client() {
     const GRACE: Duration = Duration::from_millis(100);

@@ -20,19 +20,16 @@ use std::str::FromStr;
 /// The longest path that fits into a `sockaddr_un` together with its NUL (unix(7)), in bytes.
 const MAX_PATH_LEN: usize = 107;
 
-/// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
     /// A port of a host.
     Tcp {
-        /// The host.
         host: ListenHost,
         /// 0 is any free port.
         port: u16,
     },
     /// A socket in the file system.
     Unix {
-        /// The path of its file.
         path: PathBuf,
         /// The permissions of the file; by default the umask decides. Users who may write to the file may connect.
         mode: Option<u32>,
@@ -49,7 +46,6 @@ pub enum ListenAddress {
 pub enum ListenHost {
     /// Every interface.
     Any,
-    /// One address.
     Ip(IpAddr),
     /// The addresses that the name has when it is bound; also an IPv6 address with a zone.
     Name(String),
@@ -58,7 +54,6 @@ pub enum ListenHost {
 /// Why a text is not an address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListenAddressError {
-    /// The text is empty.
     #[error("the address is empty: write 127.0.0.1:8080, :8080 for every interface, or unix:/path")]
     Empty,
     /// A URL: its scheme means nothing here.

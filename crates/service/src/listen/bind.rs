@@ -12,9 +12,6 @@ use super::systemd::InheritedSockets;
 use super::{tcp, unix};
 
 /// Listens on all that an address means, or on nothing. It looks up names, so it may block.
-///
-/// # Errors
-/// See [`ListenError`].
 pub fn bind(
     address: &ListenAddress,
     options: &BindOptions,

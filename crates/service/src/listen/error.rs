@@ -11,26 +11,16 @@ use super::systemd::InheritedSocketsError;
 pub enum ListenError {
     /// Another server listens there.
     #[error("{address} is taken by another server")]
-    InUse {
-        /// The requested address.
-        address: ListenAddress,
-    },
+    InUse { address: ListenAddress },
     /// A port below 1024, which needs a privilege.
     #[error("no permission to listen on {address}")]
-    Privileged {
-        /// The requested address.
-        address: ListenAddress,
-    },
+    Privileged { address: ListenAddress },
     /// No interface of this machine has the address.
     #[error("{address} is not an address of this machine")]
-    NotLocal {
-        /// The requested address.
-        address: ListenAddress,
-    },
+    NotLocal { address: ListenAddress },
     /// The name of the host has no address.
     #[error("the name in {address} has no address")]
     Unresolved {
-        /// The requested address.
         address: ListenAddress,
         /// The resolver's error, if it had one.
         source: Option<io::Error>,
@@ -43,14 +33,10 @@ pub enum ListenError {
     },
     /// The socket's path exists and is not a stream socket, so it is not removed.
     #[error("{} is there already and is not a stream socket", path.display())]
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-    },
+    NotASocket { path: PathBuf },
     /// The service manager handed over no such socket.
     #[error("{address}: no such socket was handed over")]
     NotInherited {
-        /// The requested address.
         address: ListenAddress,
         /// The names of the sockets that were handed over and are still free.
         others: Vec<String>,
@@ -61,9 +47,7 @@ pub enum ListenError {
     /// Any other error of the system.
     #[error("cannot listen on {address}")]
     Io {
-        /// The requested address.
         address: ListenAddress,
-        /// The error of the system.
         source: io::Error,
     },
 }

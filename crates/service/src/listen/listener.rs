@@ -44,7 +44,6 @@ impl BindOptions {
 pub enum Listener {
     /// `TCP_NODELAY` is set on it, and accepted sockets inherit that.
     Tcp(TcpListener),
-    /// A Unix socket.
     Unix(UnixListener),
 }
 
@@ -87,7 +86,6 @@ impl Listener {
     }
 }
 
-/// The address of a listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundAddress {
     /// With the actual port, also where 0 was requested.
@@ -106,12 +104,10 @@ impl fmt::Display for BoundAddress {
     }
 }
 
-/// An address that is bound.
 #[derive(Debug)]
 pub struct BoundListener {
     /// [`BindOptions::sockets`] listeners of the address.
     pub listeners: Vec<Listener>,
-    /// The address.
     pub local: BoundAddress,
     /// The file that was created for a Unix socket. Dropping it removes the file: keep it until nothing more is accepted.
     pub file: Option<SocketFile>,

@@ -23,7 +23,6 @@ impl SocketFile {
         Ok(Self { path, identity })
     }
 
-    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

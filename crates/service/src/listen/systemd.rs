@@ -30,9 +30,7 @@ pub enum InheritedSocketsError {
     /// A variable of the environment is wrong.
     #[error("the environment has {variable}={value:?}, which is not what a service manager sets")]
     Environment {
-        /// Its name.
         variable: &'static str,
-        /// Its value.
         value: String,
     },
     /// They were taken before.
@@ -40,30 +38,18 @@ pub enum InheritedSocketsError {
     AlreadyTaken,
     /// An announced descriptor is not open.
     #[error("descriptor {number} was announced and is not open")]
-    NotOpen {
-        /// Its number.
-        number: RawFd,
-    },
+    NotOpen { number: RawFd },
     /// A file, a datagram socket, or a connection (`Accept=yes`).
     #[error(
         "the descriptor {name:?} that was handed over is not a listening stream socket (ListenStream= with Accept=no)"
     )]
-    NotListening {
-        /// Its name.
-        name: String,
-    },
+    NotListening { name: String },
     /// The system refuses to set its options.
     #[error("the socket {name:?} that was handed over cannot be used")]
-    Io {
-        /// Its name.
-        name: String,
-        /// The error of the system.
-        source: io::Error,
-    },
+    Io { name: String, source: io::Error },
 }
 
 impl InheritedSockets {
-    /// No sockets.
     #[must_use]
     pub const fn none() -> Self {
         Self {
@@ -72,9 +58,6 @@ impl InheritedSockets {
     }
 
     /// Takes the sockets that were handed over to this process. Called once, by the program and not by a library.
-    ///
-    /// # Errors
-    /// See [`InheritedSocketsError`].
     pub fn take() -> Result<Self, InheritedSocketsError> {
         let mut sockets = Vec::new();
         for (name, descriptor) in sys::take()? {

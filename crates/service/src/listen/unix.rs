@@ -30,7 +30,6 @@ impl From<io::Error> for UnixBindError {
     }
 }
 
-/// Binds a path.
 pub(super) fn bind(
     path: &Path,
     mode: Option<u32>,

@@ -92,7 +92,6 @@ fn registered(socket: AcceptedSocket) -> io::Result<Box<dyn AdminStream>> {
     })
 }
 
-/// Serves one request.
 async fn serve(
     stream: Box<dyn AdminStream>,
     is_loopback: bool,

@@ -3,7 +3,6 @@
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
-/// A source of metrics.
 pub trait MetricSource: Send + Sync {
     /// Writes its families. It may read files of `/proc`, so it is called on a blocking thread.
     fn write_metrics(&self, out: &mut MetricsText);
@@ -71,7 +70,6 @@ impl MetricsText {
         self.family(name, kind, help).sample(&[], value);
     }
 
-    /// The whole text.
     #[must_use]
     pub fn into_text(self) -> String {
         self.text
@@ -79,7 +77,6 @@ impl MetricsText {
 }
 
 impl MetricFamily<'_> {
-    /// Writes a sample.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         self.suffixed("", labels, value);
     }

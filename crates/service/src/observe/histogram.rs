@@ -70,7 +70,6 @@ impl DurationHistogram {
     }
 }
 
-/// The index of the bucket for a duration.
 fn bucket(nanos: u64) -> usize {
     BOUNDS.partition_point(|bound| *bound < nanos)
 }

@@ -33,7 +33,6 @@ pub use sink::{LogSink, LogTarget};
 const WRITTEN: usize = 0;
 const DROPPED: usize = 1;
 
-/// The options of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogOptions {
     /// The destination of lines.
@@ -59,19 +58,14 @@ pub enum LogError {
     /// The file cannot be opened for writing.
     #[error("cannot open the {name} {}", path.display())]
     Open {
-        /// The name of the log.
         name: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The error of the system.
         source: io::Error,
     },
     /// The thread cannot be started.
     #[error("cannot start the thread of the {name}")]
     Thread {
-        /// The name of the log.
         name: &'static str,
-        /// The error of the system.
         source: io::Error,
     },
 }
@@ -184,7 +178,6 @@ impl LineLog {
         }
     }
 
-    /// Its name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.state.name

@@ -13,7 +13,6 @@ use super::{MetricKind, MetricSource, MetricsText};
 const STATUS_FILE: &str = "/proc/self/status";
 const DESCRIPTOR_FOLDER: &str = "/proc/self/fd";
 
-/// The metrics of this process.
 #[derive(Debug, Clone)]
 pub struct ProcessMetrics {
     started: SystemTime,
@@ -21,7 +20,6 @@ pub struct ProcessMetrics {
 }
 
 impl ProcessMetrics {
-    /// For a process of this version that started at this time.
     #[must_use]
     pub fn new(started: SystemTime, version: &'static str) -> Self {
         Self { started, version }

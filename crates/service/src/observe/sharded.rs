@@ -24,7 +24,6 @@ pub(super) fn thread_number() -> usize {
     NUMBER.with(|number| *number)
 }
 
-/// `N` counters, sharded.
 #[derive(Debug)]
 pub struct ShardedCounters<const N: usize> {
     /// Their number is a power of two.
@@ -37,7 +36,6 @@ pub struct ShardedCounters<const N: usize> {
 struct CounterShard<const N: usize>([AtomicU64; N]);
 
 impl<const N: usize> ShardedCounters<N> {
-    /// Counters that are zero.
     #[must_use]
     pub fn new() -> Self {
         let shard = |_| CounterShard([const { AtomicU64::new(0) }; N]);

@@ -51,12 +51,7 @@ pub enum ArchiveError {
     },
     /// A path that cannot be the name of an entry.
     #[error("{} cannot be the name of an entry: {what}", .path.display())]
-    InvalidName {
-        /// The path.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: &'static str,
-    },
+    InvalidName { path: PathBuf, what: &'static str },
     /// An entry's content could not be read, or was shorter than announced.
     #[error("cannot read the content of an archive entry")]
     Content(#[source] io::Error),
@@ -68,7 +63,6 @@ pub enum ArchiveError {
     Local {
         /// What failed: "write to", "create", "rename" ...
         action: &'static str,
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,

@@ -22,7 +22,6 @@ impl ShardNames {
         self.numbered
     }
 
-    /// The final path of a shard.
     pub(super) fn path(&self, index: u64) -> PathBuf {
         if !self.numbered {
             return self.path.clone();

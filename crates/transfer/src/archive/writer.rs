@@ -30,7 +30,6 @@ pub enum ArchiveDestination {
     File(PathBuf),
     /// Standard output.
     Stdout,
-    /// Any writer.
     Writer(Box<dyn Write + Send>),
 }
 
@@ -55,7 +54,6 @@ impl ArchiveDestination {
     }
 }
 
-/// Settings of an archive.
 #[derive(Debug)]
 pub struct ArchiveOptions {
     /// Where the archive goes.
@@ -66,7 +64,6 @@ pub struct ArchiveOptions {
     pub wrapping: StorageWrapping,
 }
 
-/// The location of an entry in an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardEntryLocation {
     /// The archive's name without its directory; `-` for a stream.
@@ -84,13 +81,11 @@ impl ShardEntryLocation {
     }
 }
 
-/// An entry's content.
 pub enum ShardEntryContent<'a> {
     /// Everything, in memory.
     Pieces(&'a [Bytes]),
     /// `length` bytes from a reader. Further bytes are not read.
     Reader {
-        /// The reader.
         reader: &'a mut dyn Read,
         /// The length in bytes.
         length: u64,

@@ -53,7 +53,6 @@ impl From<JobOutcome> for CommitMessage {
     }
 }
 
-/// A file whose content was verified.
 #[derive(Debug)]
 pub(super) struct VerifiedFile {
     pub(super) job: Box<BatchJob>,
@@ -106,7 +105,6 @@ pub(super) trait BatchSink: Send {
     }
 }
 
-/// Commits groups of files.
 pub(super) struct CommitThread {
     outcomes: OutcomeRecorder,
     /// The size of groups.

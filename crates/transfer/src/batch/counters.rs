@@ -13,7 +13,6 @@ use crate::manifest::{JobRowState, ManifestRow};
 /// The most failure groups that are kept apart. Further causes are counted as one group.
 const MAX_FAILURE_GROUPS: usize = 64;
 
-/// The numbers of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct BatchCounters {
     listed: AtomicU64,
@@ -30,7 +29,6 @@ pub(crate) struct BatchCounters {
     outcomes: Mutex<OutcomeCounts>,
 }
 
-/// The outcomes of jobs.
 #[derive(Debug, Default)]
 struct OutcomeCounts {
     done: u64,
@@ -45,7 +43,6 @@ struct OutcomeCounts {
 }
 
 impl BatchCounters {
-    /// Counts an entry of a list.
     pub(crate) fn count_listed(&self) {
         self.listed.fetch_add(1, Ordering::Relaxed);
     }
@@ -125,7 +122,6 @@ impl BatchCounters {
         groups
     }
 
-    /// Counts the outcome of a job.
     pub(super) fn count_outcome(&self, row: &ManifestRow, error: Option<&GetError>) {
         let mut counts = self.lock();
         match row.state {

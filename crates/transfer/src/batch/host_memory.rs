@@ -27,7 +27,6 @@ struct HostMemoryState {
 }
 
 impl HostMemory {
-    /// A memory without hosts.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(HostMemoryState {

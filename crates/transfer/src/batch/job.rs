@@ -19,7 +19,6 @@ use crate::list::ListEntry;
 use crate::manifest::{JobRowState, ManifestRow, RowTimings};
 use crate::options::{DownloadJob, JobOutput};
 
-/// One job of a batch.
 #[derive(Debug)]
 pub(super) struct BatchJob {
     /// The job for the engine: URL, output path, checksums.
@@ -28,7 +27,6 @@ pub(super) struct BatchJob {
     source: usize,
     /// Decides what failures lead to. Made at the first failure: most jobs have none.
     recovery: Option<Box<RecoveryPolicy>>,
-    /// The line in the list.
     pub(super) line: u64,
     /// The final path of the file, or the name of its entry in the archive. A file that has neither is known by its staging
     /// path.
@@ -117,7 +115,6 @@ impl BatchJob {
         }
     }
 
-    /// The path of the file that is written.
     pub(super) fn written_path(&self) -> &Path {
         let path = self.staging_path.as_ref().or(self.link_target.as_ref());
         path.unwrap_or(&self.path)
@@ -275,7 +272,6 @@ impl BatchJob {
         }
     }
 
-    /// A row with the details of a response.
     pub(super) fn row_of_response(&self, state: JobRowState, head: &ResponseInfo) -> ManifestRow {
         let row = self.row(state);
         ManifestRow {
@@ -303,7 +299,6 @@ pub(super) fn manifest_url(url: &Url) -> String {
     format!("{shown}#{}", &digest[..16])
 }
 
-/// A path as it appears in the manifest.
 pub(super) fn manifest_path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -20,7 +20,6 @@ use super::job::BatchJob;
 /// The longest that the reader waits for room before it looks whether the batch was stopped.
 const ROOM_TIMEOUT: Duration = Duration::from_millis(10);
 
-/// The queue of a batch.
 #[derive(Debug)]
 pub(super) struct JobQueue {
     dispatcher: Mutex<JobDispatcher<Box<BatchJob>>>,
@@ -121,7 +120,6 @@ impl JobQueue {
         dispatcher.is_closed() && dispatcher.held_jobs() == 0
     }
 
-    /// The number of running jobs.
     pub(super) fn running_jobs(&self) -> usize {
         self.lock().running_jobs()
     }
@@ -159,7 +157,6 @@ impl JobQueue {
         self.lock().on_large_file(ticket, now);
     }
 
-    /// A job has ended.
     pub(super) fn on_finished(&self, ticket: JobTicket, bytes: u64, result: JobRunResult) {
         let now = self.now();
         let mut dispatcher = self.lock();

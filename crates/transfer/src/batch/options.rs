@@ -13,7 +13,6 @@ use crate::error::ErrorClass;
 /// Settings of a [`Batch`](super::Batch).
 #[derive(Debug, Clone)]
 pub struct BatchOptions {
-    /// The directory for files.
     pub directory: PathBuf,
     /// How many jobs and connections run at once.
     pub dispatch: JobDispatcherOptions,
@@ -175,7 +174,6 @@ pub enum StopReason {
 /// Jobs that failed for the same cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureGroup {
-    /// The class of their errors.
     pub class: ErrorClass,
     /// The cause in a few words, without a URL.
     pub cause: String,
@@ -189,7 +187,6 @@ pub struct FailureGroup {
     pub remedies: Vec<Remedy>,
 }
 
-/// A snapshot of a running batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchSnapshot {
     /// The outcomes so far, without failure groups.

@@ -17,7 +17,6 @@ use crate::error::{GetError, LocalError, OriginError};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::manifest::{JobRowState, Manifest, ManifestError, ManifestRow, ManifestRowError};
 
-/// The outcome of a job.
 #[derive(Debug)]
 pub(super) struct JobOutcome {
     pub(super) row: ManifestRow,
@@ -30,7 +29,6 @@ pub(super) struct JobOutcome {
 }
 
 impl JobOutcome {
-    /// A job that failed.
     pub(super) fn failed(job: &BatchJob, error: GetError) -> Self {
         let mut row = job.row(JobRowState::Failed);
         row.error = Some(ManifestRowError {
@@ -148,7 +146,6 @@ impl OutcomeRecorder {
         self.pending.len()
     }
 
-    /// Whether all rows are written.
     pub(super) fn has_no_pending_rows(&self) -> bool {
         self.pending.is_empty()
     }
@@ -308,7 +305,6 @@ impl OutcomeRecorder {
         self.counters.nothing_succeeded()
     }
 
-    /// Whether the batch was stopped.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }

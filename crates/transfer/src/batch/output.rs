@@ -14,7 +14,6 @@ use crate::archive::ShardWriter;
 pub enum BatchOutput {
     /// Into the [directory](super::BatchOptions::directory) of the batch.
     Files,
-    /// Into an archive.
     Archive(BatchArchive),
     /// To a function of the caller, as bytes.
     Memory(MemoryOutput),
@@ -23,7 +22,6 @@ pub enum BatchOutput {
 /// An archive that files are written to.
 #[derive(Debug)]
 pub struct BatchArchive {
-    /// Writes the archive.
     pub writer: ShardWriter,
     /// A directory for files that are too large to be kept in memory until they are in the archive.
     pub staging_directory: PathBuf,

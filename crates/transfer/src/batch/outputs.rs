@@ -23,7 +23,6 @@ pub enum BatchDestination {
     Memory(Box<dyn FnMut(u64, FetchedBody) + Send>),
 }
 
-/// The open outputs.
 #[derive(Debug)]
 pub struct BatchOutputs {
     /// The manifest, and the rows of earlier runs.

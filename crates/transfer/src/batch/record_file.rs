@@ -96,9 +96,6 @@ impl RecordFile {
     }
 
     /// Replaces bytes that are there.
-    ///
-    /// # Errors
-    /// Errors of the file system.
     pub(super) fn overwrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let Some(start) = at.checked_sub(self.written) else {
             // They may be in this copy.
@@ -116,9 +113,6 @@ impl RecordFile {
     }
 
     /// Bytes at an offset, from memory or from the file.
-    ///
-    /// # Errors
-    /// Errors of the file system.
     pub(super) fn read(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
         if let Some(start) = at.checked_sub(self.written) {
             let start = usize::try_from(start).unwrap_or(usize::MAX);
@@ -135,7 +129,6 @@ impl RecordFile {
         bytes.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Drops all records.
     pub(super) fn clear(&mut self) {
         self.written = FIRST_RECORD;
         self.newest.clear();

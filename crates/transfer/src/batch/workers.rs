@@ -126,7 +126,6 @@ impl WorkerPool {
         self.flush(self.write_buffer.take_all()).await;
     }
 
-    /// Whether no worker is at work.
     pub(super) fn is_idle(&self) -> bool {
         self.lock_tasks().is_empty()
     }
@@ -155,7 +154,6 @@ impl WorkerPool {
         }
     }
 
-    /// The life of a worker.
     async fn work(self: Arc<Self>, ticket: JobTicket, job: Box<BatchJob>) {
         let mut next = Some((ticket, job));
         while let Some((ticket, job)) = next {

@@ -60,7 +60,6 @@ pub(super) struct WriteBuffer {
     buffered: Mutex<BufferedFiles>,
     /// Permits for open files: those that wait for the commit thread, and those of its current group.
     open_files: Arc<Semaphore>,
-    /// Permits for flushes.
     flush_slots: Semaphore,
     /// Flushes that run or wait.
     flushes: AtomicUsize,
@@ -103,7 +102,6 @@ impl WriteBuffer {
         std::mem::take(&mut *buffered).files
     }
 
-    /// Takes all files.
     #[must_use]
     pub(super) fn take_all(&self) -> Vec<FetchedFile> {
         std::mem::take(&mut *self.lock()).files

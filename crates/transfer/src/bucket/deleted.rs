@@ -9,12 +9,9 @@ use haul_s3::DeleteFailure;
 pub enum DeletedFiles {
     /// Objects of a bucket, which one request deleted.
     Objects {
-        /// The bucket.
         bucket: String,
-        /// Their keys.
         keys: Vec<String>,
     },
-    /// A file of a folder.
     File(PathBuf),
 }
 
@@ -24,7 +21,6 @@ pub enum DeletionFailure {
     /// The store refused an object.
     #[error("s3://{bucket}/{} was not deleted: {}: {}", .failure.key, .failure.code, .failure.message)]
     Object {
-        /// The bucket.
         bucket: String,
         /// The key and the reason.
         failure: DeleteFailure,
@@ -32,7 +28,6 @@ pub enum DeletionFailure {
     /// The system refused a file.
     #[error("cannot delete {}: {error}", path.display())]
     File {
-        /// Its path.
         path: PathBuf,
         /// The system's error.
         error: String,

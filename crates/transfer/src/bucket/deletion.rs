@@ -28,7 +28,6 @@ pub struct DeletionOptions {
     pub shares_refusals: bool,
 }
 
-/// The counts of a deletion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeletionSummary {
     /// What was deleted, or would be in a dry run.
@@ -72,9 +71,6 @@ fn not_tried_text(count: usize) -> String {
 }
 
 /// Deletes what addresses name. With `max` all keys are counted before the first is deleted (row F28).
-///
-/// # Errors
-/// See [`DeletionError`].
 pub async fn delete_named(
     session: &StoreSession,
     named: &[NamedObjects],

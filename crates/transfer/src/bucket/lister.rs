@@ -38,7 +38,6 @@ pub type ListedPage = Result<Vec<ListedObject>, BucketError>;
 #[derive(Debug)]
 pub struct ObjectLister {
     pages: mpsc::Receiver<ListedPage>,
-    /// The task that lists.
     tasks: JoinSet<()>,
     /// For a thread that waits.
     runtime: Handle,

@@ -21,11 +21,9 @@ pub enum ObjectListing {
 pub struct ListingPage {
     /// Keys of folders, with the slash at the end.
     pub folders: Vec<String>,
-    /// The objects.
     pub objects: Vec<ListedObject>,
 }
 
-/// The list of a folder.
 #[derive(Debug)]
 pub struct FolderObjects {
     session: StoreSession,
@@ -51,7 +49,6 @@ impl ObjectListing {
         })
     }
 
-    /// Lists the objects of a selection.
     #[must_use]
     pub fn selection(session: &StoreSession, selection: ObjectSelection) -> Self {
         Self::Selection(session.list(selection))

@@ -16,7 +16,6 @@ const MAX_SAME_RESPONSES: u32 = 3;
 /// Why an operation on a bucket ended.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
-    /// It was stopped.
     #[error("interrupted")]
     Interrupted,
     /// The last error of the store, or of the way to it.

@@ -20,7 +20,6 @@ pub enum NamedObjects {
 pub struct ObjectSelection {
     /// What the user named, for messages.
     address: S3Address,
-    /// The prefix that is listed.
     pub prefix: S3Address,
     /// What keys must match as a whole.
     pattern: Option<KeyPattern>,
@@ -95,7 +94,6 @@ impl NamedObjects {
         }
     }
 
-    /// The bucket.
     #[must_use]
     pub fn bucket(&self) -> &str {
         match self {

@@ -42,7 +42,6 @@ pub(crate) struct DigestFollower {
 }
 
 impl DigestFollower {
-    /// Starts the thread.
     pub(crate) fn start(storage: Arc<dyn PartialStorage>, hashers: DigestSet) -> Self {
         let (kept, algorithms) = (Arc::clone(&storage), hashers.algorithms());
         let (front, changes) = watch::channel(ContiguousPrefix::default());

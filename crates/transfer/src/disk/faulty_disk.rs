@@ -15,7 +15,6 @@ pub(crate) struct FaultyDisk {
     pub(crate) capacity: AtomicU64,
     /// Whether files can be made shorter while the disk is full.
     pub(crate) can_shrink: AtomicBool,
-    /// Whether syncs fail.
     pub(crate) sync_fails: AtomicBool,
     /// What was done: `w` for a write, `s` for a sync.
     pub(crate) calls: Mutex<String>,

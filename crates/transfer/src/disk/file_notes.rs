@@ -10,9 +10,6 @@ use std::path::{Path, PathBuf};
 const MAX_NOTE: u64 = 8 << 10;
 
 /// Writes the note about the file at `path`.
-///
-/// # Errors
-/// The system's error.
 pub(crate) fn write_note(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
     let note = note_path(directory, path)?;
     std::fs::create_dir_all(directory)?;

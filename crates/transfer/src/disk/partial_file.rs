@@ -55,9 +55,6 @@ impl PartialFile {
     }
 
     /// Whether its path still leads to this file, and nobody put another file there.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn is_in_place(&self) -> io::Result<bool> {
         is_same_file(&self.file, &self.path)
     }

@@ -126,7 +126,6 @@ impl DownloadPaths {
     }
 }
 
-/// The directory of a file.
 pub(crate) fn directory_of(path: &Path) -> &Path {
     or_current_directory(path.parent().unwrap_or_else(|| Path::new("")))
 }

@@ -21,9 +21,6 @@ pub trait PartialStorage: Send + Sync + fmt::Debug {
     fn write_at(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()>;
 
     /// Fills `buffer` from `offset`. It reads fewer bytes only at the end of the file.
-    ///
-    /// # Errors
-    /// The error of the system.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Syncs: when it returns, everything written so far survives a power cut.
@@ -33,22 +30,13 @@ pub trait PartialStorage: Send + Sync + fmt::Debug {
     fn sync(&self) -> io::Result<()>;
 
     /// Truncates the file to this length, or extends it with a hole.
-    ///
-    /// # Errors
-    /// The error of the system.
     fn set_len(&self, length: u64) -> io::Result<()>;
 
     /// The length of the file.
-    ///
-    /// # Errors
-    /// The error of the system.
     fn length(&self) -> io::Result<u64>;
 
     /// Syncs a directory in the file's path: when it returns, the names in it survive a power cut. File systems that cannot
     /// sync a directory order such operations themselves, so their refusal is no error.
-    ///
-    /// # Errors
-    /// The error of the system.
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         sync_directory(directory, None)
     }
@@ -58,7 +46,6 @@ pub trait PartialStorage: Send + Sync + fmt::Debug {
 /// fails. Locks, names and times are those of the file itself.
 #[derive(Clone, Default)]
 pub struct StorageWrapping {
-    /// Wraps a file.
     wrap: Option<Arc<StorageWrapper>>,
     /// True for directories without unnamed files.
     lacks_unnamed_files: Option<Arc<DirectoryPredicate>>,

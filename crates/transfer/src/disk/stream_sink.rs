@@ -29,9 +29,6 @@ impl StreamSink {
     }
 
     /// Opens a FIFO or device for writing. Blocks until a FIFO has a reader, as every Unix tool does.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         // Appends: a name of a descriptor may lead to a regular file that already has content.
         let file = blocking(|| File::options().append(true).open(path))?;

@@ -104,9 +104,6 @@ impl UnnamedFile {
     /// Gives the file a name that may be taken. A process that opens the name gets the old file or this one, whole.
     ///
     /// A kill between the two steps leaves `temporary`, which the next call with it removes.
-    ///
-    /// # Errors
-    /// The system's error.
     pub(crate) fn replace(&self, path: &Path, temporary: &Path) -> io::Result<()> {
         match self.link(temporary) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {

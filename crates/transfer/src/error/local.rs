@@ -28,7 +28,6 @@ pub enum LocalError {
     /// The requested name ends like one of haul's temporary files.
     #[error("would look like a temporary file of haul's own")]
     ReservedName,
-    /// The output is a directory.
     #[error("is a directory")]
     IsDirectory,
     /// The file system takes no name that long.
@@ -56,21 +55,14 @@ pub enum LocalError {
     Io {
         /// The failed call: "write to", "create", "rename to" ...
         action: &'static str,
-        /// The error of the system.
         source: io::Error,
     },
     /// Writing to standard output, a FIFO or a device failed.
     #[error("{source}")]
-    Output {
-        /// The error of the system.
-        source: io::Error,
-    },
+    Output { source: io::Error },
     /// The file cannot be put into the archive. The path is its name there.
     #[error("{source}")]
-    Archive {
-        /// The error of the archive.
-        source: Box<ArchiveError>,
-    },
+    Archive { source: Box<ArchiveError> },
 }
 
 impl LocalError {
@@ -143,7 +135,6 @@ fn output_remedies(source: &io::Error) -> Vec<Remedy> {
     }
 }
 
-/// For errors of the disk.
 fn io_remedies(source: &io::Error) -> Vec<Remedy> {
     let advice = |text| vec![Remedy::advice(text)];
     match source.kind() {

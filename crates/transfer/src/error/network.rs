@@ -17,7 +17,6 @@ pub enum NetworkError {
     Transport {
         /// The requested range, if there was one.
         range: Option<Range<u64>>,
-        /// The error of the transport.
         source: Box<haul_net::Error>,
     },
     /// The batch gave up the host after other jobs could not reach it, or were refused.
@@ -38,10 +37,7 @@ pub enum NetworkError {
     },
     /// The download was too slow, or took too long.
     #[error("{limit}")]
-    LimitExceeded {
-        /// The limit.
-        limit: ExceededLimit,
-    },
+    LimitExceeded { limit: ExceededLimit },
     /// The file cannot be read at any offset, and is too large to be held in memory.
     #[error("cannot be read at any offset: {reason}, and it has more than {} MiB", .limit >> 20)]
     NoRandomAccess {

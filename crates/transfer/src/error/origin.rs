@@ -12,7 +12,6 @@ pub enum OriginError {
     /// A status that ends the job.
     #[error("{}", status_text(*.status, *.credentials_sent, .realm.as_deref(), *.retry_after))]
     Status {
-        /// The status.
         status: StatusCode,
         /// Whether credentials had been sent.
         credentials_sent: bool,
@@ -31,10 +30,7 @@ pub enum OriginError {
     },
     /// A Content-Encoding that haul cannot decode.
     #[error("sent a coding that haul cannot decode")]
-    UnknownCoding {
-        /// The error of the decoder.
-        source: std::io::Error,
-    },
+    UnknownCoding { source: std::io::Error },
     /// It asks for a pause that is longer than a job waits, in responses to other jobs of the batch.
     #[error("asks to wait for {}", WaitText(*.wait))]
     AsksToWait {

@@ -14,10 +14,7 @@ use url::Url;
 pub enum VerificationError {
     /// The origin sends a page or an error document in place of the file whose bytes are here.
     #[error("sent {document} in place of the file")]
-    ErrorPage {
-        /// The page or error document.
-        document: Box<ErrorDocument>,
-    },
+    ErrorPage { document: Box<ErrorDocument> },
     /// The URL is a folder of `haul serve`, and the response is the page that lists it.
     #[error("is a folder: its page lists files, and is not a file")]
     FolderListing,
@@ -26,13 +23,11 @@ pub enum VerificationError {
     UnexpectedContent {
         /// The status of the response, if it is known.
         status: Option<StatusCode>,
-        /// The difference.
         source: UnexpectedContent,
     },
     /// The origin's X-Robots-Tag forbids the use of the file, and the user wants to respect that.
     #[error("must not be used: its X-Robots-Tag says {directive}")]
     ForbiddenByRobotsTag {
-        /// The status of the response.
         status: StatusCode,
         /// The directive that forbids it.
         directive: &'static str,
@@ -46,7 +41,6 @@ pub enum VerificationError {
     /// A digest is not the one expected.
     #[error("has {algorithm} {found}, where {expected_by} says {expected}")]
     Checksum {
-        /// Which digest.
         algorithm: DigestAlgorithm,
         /// In hexadecimal.
         expected: String,
@@ -60,9 +54,7 @@ pub enum VerificationError {
     /// A piece still has the wrong digest after every retry.
     #[error("has bytes {}-{} that are not what their {algorithm} digest says", .range.start, .range.end.saturating_sub(1))]
     PieceDigest {
-        /// The piece.
         range: Range<u64>,
-        /// Which digest.
         algorithm: DigestAlgorithm,
     },
     /// The origin has another file, for example one of another size than the job expects.
@@ -73,10 +65,7 @@ pub enum VerificationError {
     },
     /// The body is not in the format of its Content-Encoding.
     #[error("cannot be decoded")]
-    Decode {
-        /// The error of the decoder.
-        source: io::Error,
-    },
+    Decode { source: io::Error },
 }
 
 /// A page or an error document that came in place of a file (row A35).

@@ -92,6 +92,16 @@ impl HashingWriter {
         self.written += piece.len() as u64;
         Ok(())
     }
+
+    /// Everything is written: what is behind it in a file is of an earlier attempt.
+    fn truncate(&mut self) -> io::Result<()> {
+        match &self.output {
+            PipeOutput::File(storage) if storage.length()? > self.written => {
+                storage.set_len(self.written)
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Write for HashingWriter {
@@ -108,18 +118,6 @@ impl Write for HashingWriter {
         };
         self.has_failed |= done.is_err();
         done
-    }
-}
-
-impl HashingWriter {
-    /// Everything is written: what is behind it in a file is of an earlier attempt.
-    fn truncate(&mut self) -> io::Result<()> {
-        match &self.output {
-            PipeOutput::File(storage) if storage.length()? > self.written => {
-                storage.set_len(self.written)
-            }
-            _ => Ok(()),
-        }
     }
 }
 

@@ -258,6 +258,15 @@ impl DownloadSources {
             last: Box::new(last),
         }
     }
+
+    /// Sources of which only the policy is of interest.
+    #[cfg(test)]
+    pub(super) fn with_policy(recovery: RecoveryPolicy) -> Self {
+        Self {
+            recovery,
+            ..Self::default()
+        }
+    }
 }
 
 /// The URL whose origin's credentials may be sent to a URL that a job lists: its own if the user named it. Where a document named it,
@@ -279,17 +288,6 @@ static NO_ORIGIN: LazyLock<Url> = LazyLock::new(|| {
     };
     url
 });
-
-#[cfg(test)]
-impl DownloadSources {
-    /// Sources of which only the policy is of interest.
-    pub(super) fn with_policy(recovery: RecoveryPolicy) -> Self {
-        Self {
-            recovery,
-            ..Self::default()
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

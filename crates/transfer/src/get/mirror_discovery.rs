@@ -120,9 +120,12 @@ async fn describe(
     response.recycle();
     drop(waiting);
     let _one_at_a_time = PARSE_LOCK.lock().await;
-    let files = blocking(|| metalink::parse(&document)).ok()?.files;
     // A file that cannot be used may be the right one.
-    let files: Result<Vec<_>, _> = files.into_iter().collect();
+    let files: Result<Vec<_>, _> = blocking(|| metalink::parse(&document))
+        .ok()?
+        .files
+        .into_iter()
+        .collect();
     let has_length = |file: &MetalinkFile| {
         let pieces = file.pieces.as_ref();
         file.size.is_none_or(|size| size == length)

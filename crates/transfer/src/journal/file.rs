@@ -23,17 +23,11 @@ impl Journal {
     /// a partial file with bytes but without a journal is never haul's.
     ///
     /// Not synced: a kill loses nothing of it, and the first [`Journal::append`] makes it durable with its records.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn create(path: &Path, header: &JournalHeader) -> io::Result<Self> {
         Self::begin(path, &JournalRecord::Header(header.clone()))
     }
 
     /// Marks a partial file as haul's if no state is kept for a later run.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn mark_unresumable(path: &Path) -> io::Result<()> {
         Self::begin(
             path,
@@ -50,9 +44,6 @@ impl Journal {
     }
 
     /// Reopens a journal of which `length` bytes are complete records, and truncates an incomplete record after them.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn reopen(path: &Path, length: u64) -> io::Result<Self> {
         let mut file = options().write(true).open(path)?;
         refuse_planted(&file, path)?;

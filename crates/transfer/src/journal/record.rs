@@ -108,7 +108,6 @@ impl JournalHeader {
         self
     }
 
-    /// Whether the validators are from this URL.
     #[must_use]
     pub fn has_validators_of(&self, url: &Url) -> bool {
         match &self.source {
@@ -117,7 +116,6 @@ impl JournalHeader {
         }
     }
 
-    /// The digests that the origin announced.
     #[must_use]
     pub fn announced_digests(&self) -> Vec<ExpectedDigest> {
         let checksums = self.announced.iter().filter_map(|text| text.parse().ok());
@@ -179,7 +177,6 @@ pub struct DiscardedRange {
     pub end: u64,
 }
 
-/// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalRecord {

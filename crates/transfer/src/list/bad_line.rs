@@ -159,7 +159,6 @@ pub enum BadLineProblem {
     /// A value that a program gives is none that the field can have.
     #[error("{field}: {reason}")]
     UnusableValue {
-        /// The name of the field.
         field: String,
         /// What the value is.
         reason: String,
@@ -173,7 +172,6 @@ pub enum BadLineProblem {
     /// The compressed data are damaged or incomplete. This ends the list.
     #[error("the list's {compression} data are damaged or incomplete")]
     DamagedCompression {
-        /// The compression.
         compression: &'static str,
         /// The decoder's error.
         source: io::Error,
@@ -227,7 +225,6 @@ pub(super) struct LineError {
 }
 
 impl LineError {
-    /// An error in a line, in this text.
     pub(super) fn new(line: u64, text: &str, problem: BadLineProblem) -> Self {
         Self {
             line,

@@ -20,7 +20,6 @@ pub(super) struct CsvList {
     record: CsvRecord,
 }
 
-/// The values of a record.
 struct CsvRecord {
     /// The values, one after another. Grows up to the longest record.
     text: Vec<u8>,

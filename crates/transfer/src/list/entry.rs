@@ -14,7 +14,6 @@ use super::fields;
 /// More mirrors of one file are a mistake.
 const MAX_MIRRORS: usize = 256;
 
-/// One download of a list.
 #[derive(Clone, PartialEq)]
 pub struct ListEntry {
     /// The line in the list, from 1; the first one of an entry with several lines.
@@ -154,7 +153,6 @@ impl ListEntry {
         })
     }
 
-    /// Sets a field.
     fn set(&mut self, name: ListField, text: &str) -> Result<(), BadLineProblem> {
         match name {
             ListField::Url => {}
@@ -170,14 +168,10 @@ impl ListEntry {
     }
 }
 
-/// The meaning of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListField {
-    /// The field `url`.
     Url,
-    /// The field `path`.
     Path,
-    /// The field `size`.
     Size,
     /// The field `checksum`: an algorithm and a digest.
     Checksum,

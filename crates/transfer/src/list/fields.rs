@@ -69,7 +69,6 @@ impl ListUrlParser {
     }
 }
 
-/// Parses the path of a file.
 pub(super) fn parse_path(text: &str) -> Result<PathBuf, BadLineProblem> {
     relative_path(text).map_err(BadLineProblem::InvalidPath)
 }

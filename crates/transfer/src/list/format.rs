@@ -4,7 +4,6 @@ use haul_plan::metalink;
 
 use super::source::{first_line, without_bom};
 
-/// The format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListFormat {
     /// One URL a line; tabs and indentation have no meaning.

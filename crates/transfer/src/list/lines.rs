@@ -29,14 +29,11 @@ pub(super) struct LineReader {
     patience: ReadPatience,
 }
 
-/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadLine {
-    /// A line.
     Line,
     /// A line that was too long. It was skipped.
     TooLong,
-    /// The end of the list.
     End,
 }
 
@@ -45,7 +42,6 @@ pub(super) enum ReadLine {
 pub(super) enum PeekedByte {
     /// The next line begins with this byte.
     Byte(u8),
-    /// The end of the list.
     End,
     /// Nothing has come within a moment.
     Later,

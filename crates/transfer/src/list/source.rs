@@ -23,7 +23,6 @@ pub(super) struct PeekedReader {
     bytes: Cursor<Vec<u8>>,
     /// An error behind those bytes, to be returned after them.
     failed: Option<io::Error>,
-    /// The rest of the source.
     rest: Box<dyn Read + Send>,
 }
 

@@ -16,7 +16,6 @@ use super::*;
 /// What is wrong with a word.
 const NO_URL: &str = "not a valid URL: it does not begin with http://, https:// or s3://";
 
-/// Opens a list with this text.
 pub(super) fn open(text: impl Into<Vec<u8>>, format: Option<ListFormat>) -> DownloadList {
     DownloadList::open(Box::new(Cursor::new(text.into())), format, "list")
 }

@@ -86,7 +86,6 @@ impl UrlList {
         Some(self.with_options(first, entry))
     }
 
-    /// Parses a line that is a URL.
     fn parse_url_line(&mut self) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         let url = self
@@ -96,7 +95,6 @@ impl UrlList {
         Ok(ListEntry::new(line, url))
     }
 
-    /// Parses the first line of an entry.
     fn first_line(&mut self) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         match option_of(&self.lines, text) {

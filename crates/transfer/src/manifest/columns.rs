@@ -43,7 +43,6 @@ pub enum ColumnScope {
 /// One of a few texts. Under this name serde does not borrow it from a line.
 type StaticText = &'static str;
 
-/// A value of a column.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ColumnValue<'a> {
@@ -53,10 +52,8 @@ pub enum ColumnValue<'a> {
     /// One of a few texts.
     #[serde(skip_deserializing)]
     Name(StaticText),
-    /// A text.
     #[serde(borrow)]
     Text(Cow<'a, str>),
-    /// A number.
     Number(u64),
     /// Texts without blanks, at least one.
     Texts(Box<[String]>),
@@ -65,13 +62,10 @@ pub enum ColumnValue<'a> {
 /// A column. A name `ms_X` is the key X of the object `ms` in JSON.
 #[derive(Debug)]
 pub struct ManifestColumn {
-    /// The name.
     pub name: &'static str,
-    /// The type of its values.
     pub column_type: ColumnType,
     /// Where it appears.
     pub scope: ColumnScope,
-    /// The value in a row.
     pub get: for<'a> fn(&'a ManifestRow) -> ColumnValue<'a>,
     /// Puts a value that is not empty into a row; `None` when it is not one of this column. Columns are set in the order of the table.
     pub set: fn(&mut ManifestRow, ColumnValue<'_>) -> Option<()>,

@@ -51,7 +51,6 @@ impl ManifestHeader {
         right.then(|| Self::new(names))
     }
 
-    /// The header line.
     pub(super) fn line(&self) -> Vec<u8> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         // Writing to memory cannot fail.

@@ -109,7 +109,6 @@ impl<'a> ParsedFields<'a> {
         Some(())
     }
 
-    /// Whether there is a check.
     pub(super) fn has_check(&self) -> bool {
         !matches!(self.values[CHECK], ColumnValue::None)
     }

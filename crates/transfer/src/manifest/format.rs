@@ -13,7 +13,6 @@ const JSON_ROW_PREFIXES: [&str; 3] = [
     "{\"state\":\"skipped\",\"url\":\"",
 ];
 
-/// The format of one manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ManifestFormat {
     /// `.jsonl`, `.ndjson`: one JSON object a line.
@@ -25,11 +24,9 @@ pub(super) enum ManifestFormat {
 /// The result of parsing a line.
 #[derive(Debug)]
 pub(super) enum ParsedRow {
-    /// A valid row.
     Row(Box<ManifestRow>),
     /// A row whose content changed after it was written.
     Damaged,
-    /// Not a row.
     NotARow,
 }
 
@@ -52,7 +49,6 @@ impl ManifestFormat {
         }
     }
 
-    /// Appends rows to a buffer.
     pub(super) fn encode(&self, rows: &[&ManifestRow], buffer: &mut Vec<u8>) {
         match self {
             Self::JsonLines => rows.iter().for_each(|row| {

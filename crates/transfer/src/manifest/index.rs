@@ -25,7 +25,6 @@ pub(super) struct ManifestIndex {
     entries: Vec<ManifestIndexEntry>,
 }
 
-/// The last row of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LastJobRow {
     /// The row's offset in the file.
@@ -102,7 +101,6 @@ impl ManifestIndex {
     }
 }
 
-/// The key of a job.
 fn key_of(url: &str, path: Option<&str>) -> [u32; 3] {
     let [p0, p1, p2, p3, p4, p5] = hash_prefix(path.unwrap_or_default());
     let [u0, u1, u2, u3, u4, u5] = hash_prefix(url);

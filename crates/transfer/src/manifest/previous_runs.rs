@@ -89,7 +89,6 @@ pub struct PreviousRuns {
     warnings: Vec<ManifestWarning>,
 }
 
-/// The result of reading a manifest.
 pub(super) struct ManifestReading {
     pub(super) previous_runs: PreviousRuns,
     /// The format, with the columns that the file has.

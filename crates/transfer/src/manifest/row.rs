@@ -29,7 +29,6 @@ impl JobRowState {
         }
     }
 
-    /// The state of a name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         [Self::Done, Self::Failed, Self::Skipped]
             .into_iter()
@@ -98,7 +97,6 @@ pub struct ManifestRow {
     pub state: JobRowState,
     /// The status of the last response, if there was one.
     pub status: Option<u16>,
-    /// Bytes in the file.
     pub bytes: u64,
     /// Digests of the file, in lower-case hexadecimal.
     pub checksums: Vec<(DigestAlgorithm, String)>,

@@ -36,7 +36,6 @@ pub(super) enum ScannedLine {
     TooLong,
     /// Bytes without a newline at the end of the file.
     Torn,
-    /// The end of the file.
     End,
 }
 
@@ -66,7 +65,6 @@ impl<'a> ManifestLines<'a> {
         }
     }
 
-    /// All lines.
     pub(super) fn new(storage: &'a dyn PartialStorage) -> Self {
         Self::from(storage, 0, CHUNK)
     }

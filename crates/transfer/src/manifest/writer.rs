@@ -20,54 +20,34 @@ const BUFFER: usize = 256 * 1024;
 pub enum ManifestError {
     /// The file name has no extension of a known format.
     #[error("{} has neither the extension .jsonl (one object a line) nor .csv (a table)", .path.display())]
-    UnknownExtension {
-        /// The file.
-        path: PathBuf,
-    },
+    UnknownExtension { path: PathBuf },
     /// The file is not a manifest. It was not changed.
     #[error("{} is not a manifest", .path.display())]
-    NotAManifest {
-        /// The file.
-        path: PathBuf,
-    },
+    NotAManifest { path: PathBuf },
     /// The manifest's rows record files in directories, which would be missing from the archive that is to be written.
     #[error("{} is a manifest of files, not of an archive", .path.display())]
-    DescribesFiles {
-        /// The file.
-        path: PathBuf,
-    },
+    DescribesFiles { path: PathBuf },
     /// The manifest's rows record an archive's entries, for which there are no files.
     #[error("{} is a manifest of the archive {shard}, not of files", .path.display())]
     DescribesArchive {
-        /// The file.
         path: PathBuf,
         /// The archive, as the rows call it.
         shard: String,
     },
     /// A directory, a FIFO or a device, which cannot be read back.
     #[error("{} is not a regular file", .path.display())]
-    NotARegularFile {
-        /// The file.
-        path: PathBuf,
-    },
+    NotARegularFile { path: PathBuf },
     /// Another process has the manifest open.
     #[error("another haul has {} open", .path.display())]
-    Locked {
-        /// The file.
-        path: PathBuf,
-    },
+    Locked { path: PathBuf },
     /// An earlier sync failed, and it is unknown which rows were lost.
     #[error("an earlier sync of {} failed, so none of its new rows can be relied on", .path.display())]
-    EarlierSyncFailed {
-        /// The file.
-        path: PathBuf,
-    },
+    EarlierSyncFailed { path: PathBuf },
     /// A file operation failed.
     #[error("cannot {action} {}", .path.display())]
     Local {
         /// What failed: "open", "read", "write to" ...
         action: &'static str,
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,

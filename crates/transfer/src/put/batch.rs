@@ -43,7 +43,6 @@ pub struct UploadBatch {
     pub events: TransferEventSender,
 }
 
-/// The result of a batch of uploads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UploadSummary {
     /// The counts, and why it ended early if the manifest cannot be written.

@@ -268,7 +268,6 @@ impl<U: Sync> UploadContext<U> {
         }
     }
 
-    /// The path of the file.
     pub(super) fn changed(&self, path: &Path) -> PutError {
         PutError::Changed {
             path: PathBuf::from(path),

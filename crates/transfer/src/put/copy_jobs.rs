@@ -39,9 +39,6 @@ pub enum CopyTargetError {
 
 impl CopySettings {
     /// Copies of these objects. Several go below the target, whether it ends with a slash or not.
-    ///
-    /// # Errors
-    /// See [`CopyTargetError`].
     pub fn new(
         sources: Vec<NamedObjects>,
         mut target: S3Address,

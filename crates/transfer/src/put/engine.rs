@@ -43,9 +43,6 @@ impl UploadEngine {
     }
 
     /// Uploads one file or stream. When `stop` is cancelled it ends soon, and what the store has is kept for a later run.
-    ///
-    /// # Errors
-    /// See [`PutError`].
     pub async fn put(
         &self,
         job: UploadJob,
@@ -73,18 +70,12 @@ impl UploadEngine {
     }
 
     /// Removes an upload of any program: an unfinished one that a list of uploads names.
-    ///
-    /// # Errors
-    /// See [`PutError`].
     pub async fn abort_upload(&self, upload: &MultipartUpload) -> Result<(), PutError> {
         multipart_requests::abort(&self.state, upload).await
     }
 
     /// Removes what earlier runs of this upload have sent, and its journal; with `is_dry_run` it only looks. Returns whether there
     /// was anything.
-    ///
-    /// # Errors
-    /// See [`PutError`].
     pub async fn abort(
         &self,
         path: &Path,
@@ -93,9 +84,7 @@ impl UploadEngine {
     ) -> Result<bool, PutError> {
         multipart::abort_earlier(&self.state, path, target, is_dry_run).await
     }
-}
 
-impl UploadEngine {
     fn context<T>(&self, job: UploadJob, stop: CancellationToken, target: T) -> UploadContext<T> {
         let run = Arc::clone(&self.state.slots.sent);
         UploadContext {

@@ -18,7 +18,6 @@ use crate::error::{ErrorClass, wait_remedies};
 /// A failed upload. The object that the target names is the old one, or none.
 #[derive(Debug, thiserror::Error)]
 pub enum PutError {
-    /// It was stopped.
     #[error("interrupted")]
     Interrupted {
         /// Whether the same command goes on with what the store has.
@@ -32,23 +31,16 @@ pub enum PutError {
     LocalIo {
         /// What was tried.
         action: &'static str,
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
     /// The file was written to while it was sent. Nothing was published.
     #[error("{} changed while it was uploaded, and nothing was stored", path.display())]
-    Changed {
-        /// The file.
-        path: PathBuf,
-    },
+    Changed { path: PathBuf },
     /// The store has other bytes than were sent.
     #[error("the store has another checksum of {target} than haul")]
-    Checksum {
-        /// The object.
-        target: S3Address,
-    },
+    Checksum { target: S3Address },
     /// A condition does not hold.
     #[error("{target} exists already, or is not the version that it should be: nothing was stored")]
     Condition {
@@ -60,7 +52,6 @@ pub enum PutError {
     Status {
         /// Where the file was to go.
         url: Box<Url>,
-        /// The status.
         status: StatusCode,
         /// The first line of the response.
         text: Option<String>,
@@ -72,39 +63,26 @@ pub enum PutError {
     Transport {
         /// Where the file was to go.
         url: Box<Url>,
-        /// The error of the transport.
         source: Box<haul_net::Error>,
     },
     /// The file was written to while it was sent, and the server has taken what was sent.
     #[error("{} changed while it was uploaded: the server may have a mix of both", path.display())]
-    ChangedAfterwards {
-        /// The file.
-        path: PathBuf,
-    },
+    ChangedAfterwards { path: PathBuf },
     /// An upload was aborted again and again, and the store still lists parts of it; or the server does not speak S3 now.
     #[error("parts of upload {upload_id} are left at {target}")]
     PartsLeft {
-        /// The object.
         target: S3Address,
-        /// The upload.
         upload_id: String,
     },
     /// The file cannot be divided into parts.
     #[error("{}: {source}", path.display())]
     Parts {
-        /// The file.
         path: PathBuf,
-        /// Why.
         source: PartPlanError,
     },
     /// Another process uploads the same file to the same object.
     #[error("another haul uploads {} to {target}", path.display())]
-    Locked {
-        /// The file.
-        path: PathBuf,
-        /// The object.
-        target: S3Address,
-    },
+    Locked { path: PathBuf, target: S3Address },
 }
 
 impl PutError {

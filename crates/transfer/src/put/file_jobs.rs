@@ -224,7 +224,6 @@ impl FileJobs {
         }
     }
 
-    /// The next file of a list.
     fn next_listed(&mut self) -> Option<FoundUpload> {
         loop {
             let list = self.settings.list.as_mut()?;
@@ -372,9 +371,6 @@ impl ClaimedTargets {
 
 impl PathList {
     /// The paths of a list in a file.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = io::BufReader::new(File::open(path)?);
         Ok(Self::new(path.display().to_string(), Box::new(file)))

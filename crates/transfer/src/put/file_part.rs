@@ -132,9 +132,7 @@ impl OpenFile {
         }
         Ok((crc.finish(), finished(digests)))
     }
-}
 
-impl OpenFile {
     /// Whether nothing of it has to be read any more.
     pub(super) fn is_in_memory(&self) -> bool {
         self.content.is_some()

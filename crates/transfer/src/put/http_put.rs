@@ -43,7 +43,6 @@ const CHUNKS_AHEAD: usize = 4;
 /// Bytes of a response that are read for its first line.
 const MAX_TEXT: usize = 2048;
 
-/// Uploads to a URL.
 pub(super) async fn upload(context: &UploadContext<Url>) -> Result<UploadOutcome, PutError> {
     match &context.job.input {
         UploadInput::File(path) => upload_file(context, path).await,

@@ -50,7 +50,6 @@ pub(super) struct UploadRecord {
     settings: String,
 }
 
-/// A line for a part.
 #[derive(Debug, Serialize, Deserialize)]
 struct PartRecord {
     part: u32,
@@ -62,7 +61,6 @@ struct PartRecord {
     wanted: Option<String>,
 }
 
-/// An open journal.
 #[derive(Debug)]
 pub(super) struct UploadJournal {
     path: PathBuf,
@@ -111,7 +109,6 @@ impl UploadRecord {
 }
 
 impl EarlierUpload {
-    /// Reads the lines of a journal.
     fn read(mut lines: impl io::BufRead) -> io::Result<Option<Self>> {
         let Some(record) = read_line::<UploadRecord>(&mut lines)? else {
             return Ok(None);
@@ -175,7 +172,6 @@ impl UploadJournal {
         Ok(None)
     }
 
-    /// Where the journal is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

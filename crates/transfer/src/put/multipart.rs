@@ -25,7 +25,6 @@ use super::single_request::RangeDigests;
 use super::slots::UploadSlot;
 use crate::disk::blocking;
 
-/// An upload that has begun.
 struct BegunUpload {
     upload: MultipartUpload,
     plan: PartPlan,
@@ -34,7 +33,6 @@ struct BegunUpload {
     journal: Option<UploadJournal>,
 }
 
-/// How an upload starts.
 enum UploadStart {
     Begun(BegunUpload),
     /// An earlier run has stored the object, of so many parts.
@@ -374,7 +372,6 @@ impl BegunUpload {
     }
 }
 
-/// Sends one part.
 struct PartSender {
     context: UploadContext,
     upload: Arc<MultipartUpload>,
@@ -383,7 +380,6 @@ struct PartSender {
 }
 
 impl PartSender {
-    /// Sends the part in its slot.
     async fn send(mut self, path: &Path, slot: UploadSlot) -> Result<KnownPart, PutError> {
         self.part.sent.slot = Some(Arc::clone(slot.activity()));
         // Read when it is about to be sent: then it is sent from the page cache.
@@ -400,12 +396,13 @@ impl PartSender {
             .find(|checksum| Some(checksum.algorithm) == context.state.options.checksum)
             .cloned();
         let client = &context.state.client;
-        let sent = context.send_in_slot(slot, || {
-            part.sent.restart();
-            let body = RequestBody::Source(Arc::new(part.clone()));
-            client.upload_part(&self.upload, self.number, body, &checksums)
-        });
-        let sent = sent.await?;
+        let sent = context
+            .send_in_slot(slot, || {
+                part.sent.restart();
+                let body = RequestBody::Source(Arc::new(part.clone()));
+                client.upload_part(&self.upload, self.number, body, &checksums)
+            })
+            .await?;
         match crc64nvme_in(&sent.checksums) {
             Some(theirs) if theirs != crc => Err(PutError::Checksum {
                 target: context.target.clone(),

@@ -39,7 +39,6 @@ pub(super) async fn multipart_limit(state: &UploadState, url: &Url) -> Option<u6
     limit
 }
 
-/// Begins an upload.
 pub(super) async fn create(context: &UploadContext) -> Result<MultipartUpload, PutError> {
     let client = &context.state.client;
     let create = || {

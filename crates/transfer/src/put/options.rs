@@ -59,10 +59,8 @@ impl Default for PutOptions {
     }
 }
 
-/// What is uploaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UploadInput {
-    /// A file.
     File(PathBuf),
     /// Standard input, to its end.
     Stdin,
@@ -80,10 +78,8 @@ impl fmt::Display for UploadInput {
     }
 }
 
-/// An object that is copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceObject {
-    /// The object.
     pub address: S3Address,
     /// Its size in bytes, as a list or a response said it.
     pub size: u64,
@@ -170,12 +166,10 @@ impl From<S3Address> for UploadTarget {
     }
 }
 
-/// One upload.
 #[derive(Debug, Clone)]
 pub struct UploadJob {
     /// The caller's number for the job; events carry it.
     pub id: u64,
-    /// What is uploaded.
     pub input: UploadInput,
     /// Where it goes.
     pub target: UploadTarget,
@@ -190,7 +184,6 @@ pub struct UploadJob {
 pub struct UploadOutcome {
     /// The object or URL.
     pub target: UploadTarget,
-    /// Bytes of the object.
     pub bytes: u64,
     /// Bytes that an earlier run had sent.
     pub resumed: u64,

@@ -55,12 +55,13 @@ async fn send(
     headers.extend(context.job.conditions.clone());
     let client = &context.state.client;
     let expected = expected(range.end, checksums);
-    let stored = expected.publish(context, None, || {
-        context.sent.restart();
-        let body = file.body(range.clone(), &context.sent, digests.sha256.clone());
-        client.put_object(&context.target, body, headers.clone())
-    });
-    let stored = stored.await?;
+    let stored = expected
+        .publish(context, None, || {
+            context.sent.restart();
+            let body = file.body(range.clone(), &context.sent, digests.sha256.clone());
+            client.put_object(&context.target, body, headers.clone())
+        })
+        .await?;
     if !file.is_in_memory() {
         let is_unchanged = blocking(|| file.is_unchanged(path));
         if !is_unchanged.map_err(|error| PutError::local("read", path, error))? {

@@ -173,9 +173,7 @@ impl UploadSlots {
             self.adjust(&mut state);
         }
     }
-}
 
-impl UploadSlots {
     /// Makes as many slots as the control wants. Surplus ones that are in use go when they are dropped.
     fn adjust(&self, state: &mut SlotState) {
         let target = state.control.target();

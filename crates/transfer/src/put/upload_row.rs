@@ -4,7 +4,6 @@ use crate::batch::error_chain;
 use crate::job_end::UploadEnd;
 use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
 
-/// The row of an upload that has ended.
 pub(super) fn upload_row(end: &UploadEnd) -> ManifestRow {
     let (outcome, error) = (end.result.as_ref().ok(), end.result.as_ref().err());
     let checksums = outcome.into_iter().flat_map(|outcome| &outcome.checksums);

@@ -8,7 +8,6 @@ use haul_plan::{RequestFailure, UnusableResponse};
 
 use crate::get::AttemptError;
 
-/// A response with a part of the file.
 #[derive(Debug)]
 pub(super) struct PartResponse {
     response: FetchResponse,

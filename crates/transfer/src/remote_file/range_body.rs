@@ -15,7 +15,6 @@ use crate::error::GetError;
 /// How long the rest of a response that nobody wants may take. A new connection takes a round trip or three.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A requested range.
 #[derive(Debug)]
 pub(super) struct RangeBody {
     /// From the next block on.

@@ -23,7 +23,6 @@ use crate::get::AttemptError;
 pub struct RemoteFileMetadata {
     /// Bytes in the file, where the origin says so.
     pub size: Option<u64>,
-    /// The version of the file.
     pub version: ResourceVersion,
 }
 
@@ -73,7 +72,6 @@ impl RemoteFile {
     }
 }
 
-/// One read of a range.
 struct RangeRead {
     source: RemoteFileSource,
     /// Not empty.

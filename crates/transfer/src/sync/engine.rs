@@ -31,7 +31,6 @@ pub struct SyncDeletions {
     list: DeletionList,
     /// Why nothing may be deleted.
     pub refusal: Option<DeletionRefusal>,
-    /// Whether the source has any file.
     pub has_source_files: bool,
 }
 
@@ -107,9 +106,6 @@ impl SyncDeletions {
     }
 
     /// Deletes them, unless that is refused.
-    ///
-    /// # Errors
-    /// See [`DeletionError`].
     pub async fn delete(
         self,
         options: DeletionOptions,

@@ -33,7 +33,6 @@ pub(super) struct MergeOutcome {
     pub(super) deletions: DeletionList,
     /// Whether there was more to delete than allowed.
     pub(super) is_refused: bool,
-    /// Whether the source has any file.
     pub(super) has_source_files: bool,
     /// Whether both lists were read to their ends.
     pub(super) is_complete: bool,

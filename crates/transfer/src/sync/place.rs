@@ -18,10 +18,8 @@ use crate::put::ObjectHeaders;
 const CHUNK: usize = 256;
 const CHUNKS_AHEAD: usize = 16;
 
-/// A side of a sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SyncPlace {
-    /// A folder.
     Folder(PathBuf),
     /// Everything below a prefix, which ends with a slash or is empty.
     Bucket(S3Address),
@@ -89,9 +87,6 @@ pub enum SyncPlaceError {
 }
 
 /// Checks that one side is in a store, and none is part of the other.
-///
-/// # Errors
-/// See [`SyncPlaceError`].
 pub fn check_sync_places(
     source: &SyncPlace,
     destination: &SyncPlace,

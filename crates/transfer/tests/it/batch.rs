@@ -64,7 +64,6 @@ pub(crate) struct BatchCase {
     pub(crate) timeout: Duration,
 }
 
-/// The result of a batch.
 #[derive(Debug)]
 pub(crate) struct BatchRun {
     pub(crate) summary: BatchSummary,
@@ -114,7 +113,6 @@ impl BatchCase {
         }
     }
 
-    /// Runs a batch with these entries.
     pub(crate) async fn run(&self, entries: ListEntries) -> BatchRun {
         let (sender, mut events) = mpsc::channel(64);
         let manifest = self
@@ -126,13 +124,15 @@ impl BatchCase {
                 shard_size,
                 wrapping: StorageWrapping::default(),
             };
-            let ends = manifest.as_ref().map(|(_, past)| {
-                past.shard_ends()
-                    .map(|(name, end)| (name.to_owned(), end))
-                    .collect::<Vec<_>>()
-            });
-            let ends = ends.unwrap_or_default();
-            let ends = ends.iter().map(|(name, end)| (name.as_str(), *end));
+            let past_ends = manifest
+                .as_ref()
+                .map(|(_, past)| {
+                    past.shard_ends()
+                        .map(|(name, end)| (name.to_owned(), end))
+                        .collect::<Vec<_>>()
+                })
+                .unwrap_or_default();
+            let ends = past_ends.iter().map(|(name, end)| (name.as_str(), *end));
             BatchArchive {
                 writer: ShardWriter::open(options, ends).unwrap(),
                 staging_directory: self.dir.path().to_owned(),
@@ -225,7 +225,6 @@ impl BatchCase {
         self.dir.path().join(name)
     }
 
-    /// Asserts the content of a file.
     #[track_caller]
     pub(crate) fn assert_file(&self, name: &str, content: &ResourceContent) {
         let found = std::fs::read(self.path(name)).unwrap();

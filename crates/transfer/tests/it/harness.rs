@@ -198,7 +198,6 @@ impl JobRun {
         self.error().remedies().contains(&Remedy::Resume)
     }
 
-    /// The number of retries.
     pub(crate) fn retries(&self) -> usize {
         let retry = |event: &&TransferEvent| matches!(event, TransferEvent::Retry { .. });
         self.events.iter().filter(retry).count()

@@ -120,7 +120,6 @@ impl FarOrigin {
         }
     }
 
-    /// Changes both directions.
     fn change_link(&self, change: impl Fn(&mut LinkDirectionOptions)) {
         self.link.to_server().change(&change);
         self.link.to_client().change(&change);

@@ -97,13 +97,11 @@ impl PutTest {
         )
     }
 
-    /// Uploads the file.
     pub(super) async fn put(&self) -> Result<UploadOutcome, PutError> {
         let (engine, _events) = self.engine().await;
         within(LIMIT, Box::pin(engine.put(self.job(), self.stop.clone()))).await
     }
 
-    /// The upload of the file.
     pub(super) fn job(&self) -> UploadJob {
         UploadJob {
             id: 0,
@@ -124,7 +122,6 @@ impl PutTest {
         .unwrap()
     }
 
-    /// The bytes of the object.
     pub(super) fn object(&self) -> Option<Vec<u8>> {
         self.store.object(&target().key).map(|object| object.bytes)
     }

@@ -6,7 +6,6 @@ use haul_transfer::{ConnectionCount, ErrorClass, JobOutput};
 
 use crate::harness::{JobCase, content};
 
-/// A case with an automatic number of connections.
 fn case_with_automatic_connections() -> JobCase {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Auto { max: 4 };

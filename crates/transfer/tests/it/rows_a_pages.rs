@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::harness::{JobCase, content};
 
-/// A change of a response.
 pub(crate) type Change = Arc<dyn Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync>;
 
 pub(crate) const PAGE: &str =

@@ -345,9 +345,12 @@ async fn a40_parts_that_reach_farther_or_name_no_total_need_no_retry_and_several
         assert_eq!(run.outcome().retries, 0);
         assert!(run.outcome().connections > 1);
         case.assert_file(&content());
-        let parts = origin.requests();
-        let parts = parts.iter().filter(|request| request.status == 206);
-        assert!(parts.count() > 3);
+        let parts = origin
+            .requests()
+            .iter()
+            .filter(|request| request.status == 206)
+            .count();
+        assert!(parts > 3);
     }
 }
 

@@ -170,8 +170,8 @@ async fn a42_a_batch_says_that_it_waits_for_a_host() {
         let mut case = BatchCase::new();
         case.stops_at_warning = true;
         let run = case.download([origin.url("/f")]).await;
-        let host = origin.url("");
-        let host = host.trim_end_matches('/');
+        let url = origin.url("");
+        let host = url.trim_end_matches('/');
         let text = format!("{host} asks to wait for 300 s: its files wait until then");
         assert_eq!(run.warnings, [text], "{status}");
     }

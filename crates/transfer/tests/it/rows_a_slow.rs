@@ -21,13 +21,11 @@ fn case_with_automatic_segments() -> JobCase {
     case
 }
 
-/// The length of the requested range.
 fn range_length(request: &RecordedRequest, content: &ResourceContent) -> u64 {
     let range = request.range(content.length()).unwrap();
     range.end - range.start
 }
 
-/// Asserts that the job made no retries.
 #[track_caller]
 fn assert_no_retries(run: &JobRun) {
     assert_eq!(run.outcome().retries, 0);

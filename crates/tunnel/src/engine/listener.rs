@@ -88,7 +88,6 @@ impl ReloadableConfig {
     }
 }
 
-/// The listeners of an engine.
 #[derive(Debug, Default)]
 pub(super) struct TunnelListeners(Mutex<Vec<Arc<TunnelListener>>>);
 

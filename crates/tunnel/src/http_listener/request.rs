@@ -296,8 +296,8 @@ mod tests {
                 ("upgrade", "websocket"),
                 ("content-length", "3"),
             ],
-        );
-        let request = request.for_origin(());
+        )
+        .for_origin(());
         let mut found = fields(&request);
         found.sort_unstable();
         let expected = [

@@ -11,7 +11,6 @@ use super::HttpSession;
 use super::upstream_connection::HttpUpstream;
 use crate::relay::{RelayOutcome, RelaySide};
 
-/// The body of a response.
 pub(super) enum ProxyResponseBody {
     Empty,
     /// What is left of a text of our own.

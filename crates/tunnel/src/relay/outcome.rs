@@ -62,7 +62,6 @@ pub enum RelayOutcome {
 }
 
 impl RelayOutcome {
-    /// The outcome of an error at one side.
     pub(crate) fn broken(side: RelaySide, error: &io::Error) -> Self {
         if is_departure(error) {
             Self::Reset(side)

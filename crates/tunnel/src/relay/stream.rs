@@ -20,9 +20,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> AnyStream for T {}
 
 /// The stream of one peer.
 pub enum RelayStream {
-    /// TCP.
     Tcp(TcpStream),
-    /// A Unix socket.
     Unix(UnixStream),
     /// TLS over TCP, with the target or with a proxy. Its bytes pass through buffers.
     Tls(Box<TransportStream>),
@@ -143,7 +141,6 @@ fn split_buffered(stream: &mut dyn AnyStream) -> (RelayReader<'_>, RelayWriter<'
     (RelayReader::Buffered(reader), RelayWriter::Buffered(writer))
 }
 
-/// What a relay reads from.
 pub(crate) enum RelayReader<'a> {
     Socket(RelaySocket<'a>),
     Buffered(ReadHalf<&'a mut dyn AnyStream>),
@@ -175,7 +172,6 @@ impl<'a> RelayReader<'a> {
     }
 }
 
-/// What a relay writes to.
 pub(crate) enum RelayWriter<'a> {
     Socket(RelaySocket<'a>),
     Buffered(WriteHalf<&'a mut dyn AnyStream>),

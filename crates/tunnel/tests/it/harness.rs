@@ -93,12 +93,10 @@ pub(crate) fn direct() -> UpstreamOptions {
     proxy_chain(&[])
 }
 
-/// An upstream through one proxy.
 pub(crate) fn through_proxy(proxy: &str) -> UpstreamOptions {
     proxy_chain(&[&[proxy.to_owned()]])
 }
 
-/// An upstream through one proxy with a login.
 pub(crate) fn with_login(proxy: &ScriptedServer) -> UpstreamOptions {
     let login = format!("://me:{PASSWORD}@");
     through_proxy(&proxy.proxy_url().replacen("://", &login, 1))
@@ -143,7 +141,6 @@ impl EngineFixture {
         Self::with_config(config(ListenerKind::Forward(target), upstream))
     }
 
-    /// A listener of this kind.
     pub(crate) fn with_kind(kind: ListenerKind, upstream: UpstreamOptions) -> Self {
         Self::with_config(config(kind, upstream))
     }
@@ -178,7 +175,6 @@ impl EngineFixture {
         }
     }
 
-    /// A new client.
     pub(crate) async fn connect(&self) -> TcpStream {
         within(LIMIT, TcpStream::connect(self.address))
             .await
@@ -243,7 +239,6 @@ pub(crate) async fn read(peer: &mut (impl AsyncReadExt + Unpin), count: usize) -
     bytes
 }
 
-/// Reads to the end of the stream.
 pub(crate) async fn read_to_end(peer: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     let mut all = Vec::new();
     within(LIMIT, peer.read_to_end(&mut all)).await.unwrap();

@@ -46,9 +46,8 @@ fn find_server(parent: u32) -> Option<BenchServer> {
         .filter_map(|pid| pid.parse().ok())
         .collect();
     children.into_iter().find_map(|pid| {
-        let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let words = String::from_utf8(words).ok()?;
-        let mut words = words.split('\0').skip(1);
+        let command_line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        let mut words = command_line.split('\0').skip(1);
         let folder = (words.next()? == "serve").then(|| words.next())??;
         folder.contains("haul-bench-").then(|| BenchServer {
             pid,

@@ -53,8 +53,8 @@ async fn foreign_host_names_are_refused_on_an_open_loopback_server() {
     ] {
         assert_status(&host_status(&served, "GET /a.txt", name).await, 200);
     }
-    let host = rustix::system::uname();
-    let host = host.nodename().to_str().unwrap();
+    let system = rustix::system::uname();
+    let host = system.nodename().to_str().unwrap();
     assert_status(&host_status(&served, "GET /a.txt", host).await, 200);
     assert_status(
         &host_status(&served, "GET /a.txt", &format!("{host}.local")).await,

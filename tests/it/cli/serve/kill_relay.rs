@@ -18,7 +18,6 @@ use crate::cli::harness::{HaulDirectory, LIMIT, RunningHaul};
 /// When the server is killed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KillMoment {
-    /// Never.
     Never,
     /// When the server was sent so many bytes.
     Sent(u64),

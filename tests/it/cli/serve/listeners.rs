@@ -22,8 +22,12 @@ async fn request_over_socket(path: &std::path::Path, target: &str) -> String {
 async fn several_addresses_and_a_socket_file_that_is_removed_at_the_end() {
     let haul = test_folder();
     let mut served = start_server(&haul, &["-l", "127.0.0.1:0", "-l", "unix:s.sock"]).await;
-    let second = served.running.wait_for_line("listening on http").await;
-    let second = second.split("//").nth(1).unwrap().trim_end_matches('/');
+    let second_line = served.running.wait_for_line("listening on http").await;
+    let second = second_line
+        .split("//")
+        .nth(1)
+        .unwrap()
+        .trim_end_matches('/');
     assert_ne!(second, served.address);
     served.running.wait_for_line("listening on unix:/").await;
     assert_status(&request(second, "GET /a.txt", "").await, 200);
@@ -78,8 +82,12 @@ async fn the_admin_endpoint_has_health_and_metrics() {
     let haul = test_folder();
     let mut served = start_server(&haul, &["--admin", "127.0.0.1:0"]).await;
     let line = served.running.wait_for_line("metrics at ").await;
-    let admin = line.split("//").nth(1).unwrap();
-    let admin = admin.strip_suffix("/metrics").unwrap();
+    let admin = line
+        .split("//")
+        .nth(1)
+        .unwrap()
+        .strip_suffix("/metrics")
+        .unwrap();
     assert_status(&served.request("GET /a.txt", "").await, 200);
     assert_status(&request(admin, "GET /healthz", "").await, 200);
     let metrics = request(admin, "GET /metrics", "").await;

@@ -100,7 +100,6 @@ struct PartUploads {
     bytes: Vec<u8>,
     /// Bytes of an upload that nothing interrupts, with its heads.
     total: u64,
-    /// The responses to it.
     responses: u64,
     expected: [String; 2],
 }
@@ -363,8 +362,8 @@ async fn objects_survive_a_server_killed_at_twenty_moments() {
         for (key, name) in keys.iter().zip(names) {
             key.check(&haul, relay.address, name).await;
         }
-        let left = file_names(&haul.path("d/.haul"));
-        let left: Vec<_> = left
+        let files = file_names(&haul.path("d/.haul"));
+        let left: Vec<_> = files
             .iter()
             .filter(|name| name.starts_with(".haul-"))
             .collect();

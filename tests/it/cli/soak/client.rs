@@ -32,7 +32,6 @@ pub(super) struct SoakState {
     tags: Mutex<HashMap<String, StampedBody>>,
 }
 
-/// A recorded operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordedOperation {
     pub(super) key: u64,
@@ -44,7 +43,6 @@ pub(super) struct RecordedOperation {
     pub(super) operation: Operation,
 }
 
-/// A client.
 pub(super) struct SoakClient<'a> {
     shared: &'a SoakState,
     random: StdRng,

@@ -10,7 +10,6 @@ const SOCKET_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of a chunk.
 const CHUNK: usize = 30_000;
 
-/// A connection.
 pub(super) struct SoakConnection(BufReader<TcpStream>);
 
 /// How a body is sent.
@@ -18,7 +17,6 @@ pub(super) struct SoakConnection(BufReader<TcpStream>);
 pub(super) enum BodyEncoding {
     /// With a Content-Length.
     Length,
-    /// In chunks.
     Chunked,
     /// With a Content-Length and fewer bytes.
     LengthCut(usize),
@@ -26,7 +24,6 @@ pub(super) enum BodyEncoding {
     ChunkedCut(usize),
 }
 
-/// A request.
 pub(super) struct SoakRequest<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,

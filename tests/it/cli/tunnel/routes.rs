@@ -217,7 +217,6 @@ async fn clients_without_tls_reach_a_target_with_tls() {
     wary.stop().await.assert_code(0);
 }
 
-/// The head of a response.
 async fn response_head(client: &mut TcpStream) -> String {
     let read = async {
         let mut head = Vec::new();

@@ -6,7 +6,6 @@ use std::os::unix::net::UnixListener;
 
 use super::{EchoServer, HaulDirectory, assert_echo, proxy_to, start_tunnel};
 
-/// A test directory with a runtime folder.
 fn with_runtime_folder() -> HaulDirectory {
     let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("run")).unwrap();
@@ -224,8 +223,12 @@ async fn the_admin_endpoint_has_the_status_too() {
     ];
     let mut tunnel = start_tunnel(&haul, &args, 1).await;
     let line = tunnel.running.wait_for_line("metrics at ").await;
-    let admin = line.split("//").nth(1).unwrap();
-    let admin = admin.strip_suffix("/metrics").unwrap();
+    let admin = line
+        .split("//")
+        .nth(1)
+        .unwrap()
+        .strip_suffix("/metrics")
+        .unwrap();
     let output = haul.run(&["tunnel", "status", "--admin", admin]).await;
     assert!(
         output.assert_code(0).stdout.contains(" -> echo.test:7"),

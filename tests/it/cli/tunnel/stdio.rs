@@ -156,9 +156,12 @@ async fn a_full_disk_is_reported() {
     let haul = HaulDirectory::new();
     let full = std::fs::File::options().write(true).open("/dev/full");
     let args = ["tunnel", "-p", "", "--stdio", &target];
-    let mut command = haul.command(&args);
-    let command = command.stdin(Stdio::null()).stdout(full.unwrap());
-    let child = command.spawn().unwrap();
+    let child = haul
+        .command(&args)
+        .stdin(Stdio::null())
+        .stdout(full.unwrap())
+        .spawn()
+        .unwrap();
     let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
     far.write_all(b"banner").await.unwrap();
     drop(far);
@@ -239,9 +242,12 @@ async fn streams_open_in_the_wrong_direction_are_refused() {
         (true, true, "standard input is open for writing only"),
         (false, false, "standard output is open for reading only"),
     ] {
-        let mut command = haul.command(&["tunnel", "-p", "", "--stdio", "127.0.0.1:1"]);
-        let command = command.stdin(open(input)).stdout(open(output));
-        let child = command.spawn().unwrap();
+        let child = haul
+            .command(&["tunnel", "-p", "", "--stdio", "127.0.0.1:1"])
+            .stdin(open(input))
+            .stdout(open(output))
+            .spawn()
+            .unwrap();
         let output =
             HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
         output.assert_code(4).assert_stderr_has(says);

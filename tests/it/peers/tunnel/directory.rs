@@ -11,7 +11,6 @@ pub(super) struct WorkDirectory {
     dir: TempDir,
 }
 
-/// The result of a program.
 #[derive(Debug)]
 pub(super) struct ProgramOutput {
     pub(super) is_well: bool,

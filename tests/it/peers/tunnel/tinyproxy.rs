@@ -7,7 +7,6 @@ use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
 use crate::peers::program::{ServerProcess, start};
 
-/// A running tinyproxy.
 pub(super) struct Tinyproxy {
     /// It has the configuration and the log.
     dir: TempDir,

@@ -38,7 +38,6 @@ const ROUTES: [(&str, RequestsRoute); 4] = [
     ("warm-tunnel", RequestsRoute::WarmTunnel),
 ];
 
-/// The levels of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestsCell {
     /// `method`: get, put or delete.
@@ -72,7 +71,6 @@ pub struct RequestsCell {
 /// How requests get to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestsRoute {
-    /// Straight.
     Direct,
     /// Through an HTTP proxy.
     Proxy,

@@ -17,7 +17,6 @@ pub struct TransferCell {
     pub is_upload: bool,
     /// Whether the server is an S3 store. Over plain HTTP a file is uploaded by one PUT, whatever its size.
     pub is_s3: bool,
-    /// Which files.
     pub files: FileSet,
     /// Connections, or requests at a time; `None` for haul's own choice.
     pub connections: Option<usize>,

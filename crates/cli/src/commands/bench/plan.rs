@@ -118,12 +118,14 @@ impl<'a> BenchPlan<'a> {
                 unreachable!("they run no experiment")
             }
         };
-        let experiments = names.iter().map(|name| {
-            let text = builtin_text(name).unwrap_or_default();
-            let experiment = Experiment::parse(name, text, run.full);
-            experiment.map_err(|error| CommandError::usage(format!("{name}, {error}")))
-        });
-        let mut experiments = experiments.collect::<Result<Vec<_>, _>>()?;
+        let mut experiments = names
+            .iter()
+            .map(|name| {
+                let text = builtin_text(name).unwrap_or_default();
+                let experiment = Experiment::parse(name, text, run.full);
+                experiment.map_err(|error| CommandError::usage(format!("{name}, {error}")))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         if let BenchCommand::Run { file, .. } = command {
             experiments.push(read_experiment(file, run.full)?);
         }
@@ -188,9 +190,10 @@ impl<'a> BenchPlan<'a> {
             .experiments
             .iter_mut()
             .filter(|experiment| !is_known || has_factor(experiment));
-        let set = experiments.map(|experiment| experiment.set_by_text(text));
-        // All of them are tried; one that can is enough.
-        let set = set.reduce(|one, other| if one.is_ok() { one } else { other });
+        let set = experiments
+            .map(|experiment| experiment.set_by_text(text))
+            // All of them are tried; one that can is enough.
+            .reduce(|one, other| if one.is_ok() { one } else { other });
         set.unwrap_or(Ok(()))
             .map_err(|mistake| CommandError::usage(format!("--set {text}: {mistake}")))
     }
@@ -327,10 +330,11 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// The address of a proxy.
 fn proxy_address(text: &str) -> Result<SocketAddr, CommandError> {
-    let text = text.strip_prefix("http://").unwrap_or(text);
-    let text = text.trim_end_matches('/');
+    let text = text
+        .strip_prefix("http://")
+        .unwrap_or(text)
+        .trim_end_matches('/');
     if text.contains('@') {
         // It is not repeated: it has a password.
         return Err(CommandError::usage("--proxy is HOST:PORT, without a login"));

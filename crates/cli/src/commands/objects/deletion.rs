@@ -23,7 +23,6 @@ pub(crate) struct DeletionOutput {
 }
 
 impl DeletionOutput {
-    /// The options of the engine.
     pub(crate) fn options(self) -> DeletionOptions {
         DeletionOptions {
             dry_run: self.dry_run,
@@ -120,7 +119,6 @@ impl DeletionOutput {
     }
 }
 
-/// The object of a key.
 fn object(bucket: &str, key: &str) -> Map<String, Value> {
     let url = S3Address::new(bucket, key).to_string();
     FileAction::Delete.object(&[("url", &url), ("bucket", bucket), ("key", key)])

@@ -139,7 +139,6 @@ fn access_warnings(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<
     warnings
 }
 
-/// The absolute path.
 fn absolute(folder: &Path) -> String {
     let path = folder.canonicalize();
     path.as_deref().unwrap_or(folder).display().to_string()

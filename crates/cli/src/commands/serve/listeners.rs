@@ -16,7 +16,6 @@ use crate::commands::service::addresses::{
 use crate::commands::service::command_error::CommandError;
 use crate::settings::{ServeSettings, TlsSettings};
 
-/// The bound listeners of a server.
 #[derive(Debug)]
 pub(super) struct ServeListeners {
     bound: Vec<BoundListener>,
@@ -75,10 +74,11 @@ impl ServeListeners {
             .filter(|_| is_private && is_trusting)?;
         let names = local_names(&[]);
         // The names of multicast DNS.
-        let local = names
+        let local: Vec<String> = names
             .iter()
-            .map(|name| name.split('.').next().unwrap_or(name));
-        let local: Vec<String> = local.map(|name| format!("{name}.local")).collect();
+            .map(|name| name.split('.').next().unwrap_or(name))
+            .map(|name| format!("{name}.local"))
+            .collect();
         Some(ServerNames::new(
             allowed.into_iter().chain(names).chain(local),
         ))

@@ -46,8 +46,9 @@ pub(crate) fn urls(address: &BoundAddress, is_secure: bool) -> Vec<String> {
         return vec![url(address_with_zone(*tcp).to_canonical())];
     }
     // Browsers do not accept 0.0.0.0: the loopback address, and the addresses that others may use.
-    let others = reachable_addresses().into_iter();
-    let others = others.filter(|other| ip.is_ipv6() || other.is_ipv4());
+    let others = reachable_addresses()
+        .into_iter()
+        .filter(|other| ip.is_ipv6() || other.is_ipv4());
     let own = IpAddr::from(Ipv4Addr::LOCALHOST);
     std::iter::once(own).chain(others).map(url).collect()
 }
@@ -102,8 +103,8 @@ pub(crate) fn used_twice_error(
     before: &str,
     why: &str,
 ) -> CommandError {
-    let given = format!("{flag} {address}");
-    let given = given.trim_start();
+    let flag_and_address = format!("{flag} {address}");
+    let given = flag_and_address.trim_start();
     let message = format!("{given} is already used by another {before} of this command");
     CommandError::usage(message).with_hint(match address {
         ListenAddress::Unix { .. } => "leave one out, or use another path".to_owned(),

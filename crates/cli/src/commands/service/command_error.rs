@@ -50,7 +50,6 @@ impl CommandError {
         }
     }
 
-    /// Adds a hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
@@ -74,7 +73,6 @@ impl CommandError {
         &self.text
     }
 
-    /// Prints the error.
     pub(crate) fn report(&self) -> ExitReason {
         message::print_line(&self.printed());
         self.exit

@@ -31,8 +31,8 @@ pub(crate) fn open(
         if !is_quiet || is_failure(&notice) {
             print_in_background(notice_text(&log_name, &notice));
         }
-    });
-    let log = log.map_err(|error| {
+    })
+    .map_err(|error| {
         CommandError::local(message::chain_text(&error))
             .with_hint("name a file in an existing folder that you can write to")
     })?;
@@ -49,7 +49,6 @@ pub(crate) async fn close(log: &LineLog, limit: Duration) {
     }
 }
 
-/// Whether the notice is an error.
 fn is_failure(notice: &LogNotice) -> bool {
     match notice {
         LogNotice::Failing(_) | LogNotice::NotReopened(_) => true,

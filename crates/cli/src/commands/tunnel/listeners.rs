@@ -15,7 +15,6 @@ use crate::commands::service::addresses::{
 use crate::commands::service::command_error::CommandError;
 use crate::settings::PlannedTunnel;
 
-/// All listeners.
 #[derive(Debug)]
 pub(super) struct TunnelListenerSet {
     engine: TunnelEngine,
@@ -27,7 +26,6 @@ pub(super) struct TunnelListenerSet {
     other_addresses: Vec<BoundAddress>,
 }
 
-/// An open listener.
 #[derive(Debug)]
 pub(super) struct OpenTunnelListener {
     planned: PlannedTunnel,

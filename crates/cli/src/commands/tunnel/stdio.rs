@@ -70,7 +70,6 @@ fn write_error_exit(error: &io::Error) -> ExitReason {
     }
 }
 
-/// The exit after a relay.
 fn relay_exit(outcome: &RelayOutcome, target: &Target) -> ExitReason {
     match outcome {
         // The client may leave at any time.

@@ -25,7 +25,6 @@ use crate::report::{etag_value, not_tried_text, upload_object};
 /// More files than this have a line of progress together.
 const MAX_LINES: usize = 16;
 
-/// Uploads to run.
 pub(crate) struct UploadRun<'a> {
     pub(crate) messages: &'a MessageArgs,
     pub(crate) session: StoreSession,
@@ -40,7 +39,6 @@ pub(crate) struct UploadRun<'a> {
     pub(crate) events: TransferEventSender,
 }
 
-/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct UploadReport {
     tally: ExitTally,

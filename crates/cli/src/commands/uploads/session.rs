@@ -72,7 +72,6 @@ impl<'a> UploadSettings<'a> {
         )
     }
 
-    /// The options of the engine.
     pub(crate) fn put_options(&self, session: &StoreSession) -> PutOptions {
         let state_directory = self.resume.and_then(|resume| {
             resume

@@ -42,7 +42,6 @@ impl AccessSummary {
         self.users + self.tokens > 0
     }
 
-    /// Whether nobody has access.
     fn allows_nobody(&self) -> bool {
         let others = self.anonymous.as_ref();
         self.users + self.tokens == 0 && !self.has_signed_urls && others.is_some_and(Vec::is_empty)
@@ -205,11 +204,12 @@ fn rules_from_variable<T: FromStr<Err = AuthRuleError>>(
     // As in files.
     let lines = value.lines().map(str::trim).zip(1_usize..);
     let entries = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-    let rules = entries.map(|(line, number)| {
-        let place = format!("the variable {name}, line {number},");
-        parse_rule(&place, &Secret::new(line.to_owned()))
-    });
-    let rules: Vec<T> = rules.collect::<Result<_, _>>()?;
+    let rules: Vec<T> = entries
+        .map(|(line, number)| {
+            let place = format!("the variable {name}, line {number},");
+            parse_rule(&place, &Secret::new(line.to_owned()))
+        })
+        .collect::<Result<_, _>>()?;
     if rules.is_empty() {
         return Err(
             SettingError::new(format!("the variable {name} is set and empty"))
@@ -269,7 +269,6 @@ fn anonymous_scopes(options: &AccessOptions) -> &[AccessScope] {
     }
 }
 
-/// The scopes of all rules.
 fn all_scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
     let users = options.users.iter().map(|rule| &rule.scope);
     let files = options.auth_files.iter().flat_map(|file| &file.rules);

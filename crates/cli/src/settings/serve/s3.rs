@@ -155,7 +155,6 @@ fn key_rules(
     Ok(rules)
 }
 
-/// The folder to serve.
 pub(super) fn served_folder(args: &ServeArgs, s3: Option<&S3Settings>) -> PathBuf {
     let temporary = s3.and_then(|s3| s3.temporary.as_ref());
     match (temporary, &args.folder) {

@@ -16,7 +16,6 @@ fn resolved(line: &str) -> Result<ServeSettings, SettingError> {
     ServeSettings::resolve(&args)
 }
 
-/// The error and its hint.
 fn error_of(line: &str) -> String {
     let error = resolved(line).unwrap_err();
     assert_eq!(
@@ -47,8 +46,8 @@ fn each_flag_reaches_its_option() {
          --header-timeout 2s --idle-timeout 3s --body-timeout 4s --min-rate 9 --grace 5s --access-log - \
          --log-format json --admin 9090 --accept reuseport --threads 3 --cors https://a.example --cors-write \
          --cors-credentials --sink null -q",
-    );
-    let settings = settings.unwrap();
+    )
+    .unwrap();
     assert_eq!(settings.folder, PathBuf::from("d"));
     assert_eq!(settings.listen.len(), 2);
     let (store, server) = (&settings.store, &settings.server);
@@ -131,11 +130,11 @@ fn contradictions_are_reported_with_a_hint() {
         "--token-file /nope/f",
         "--sign-key /nope/f",
     ];
-    let messages: Vec<String> = lines
+    let messages = lines
         .iter()
         .map(|line| format!("{line}\n    {}", error_of(line)))
-        .collect();
-    let messages = messages.join("\n");
+        .collect::<Vec<String>>()
+        .join("\n");
     // No message repeats a secret; the command lines above them do.
     let answers = messages.lines().filter(|line| line.starts_with(' '));
     assert!(

@@ -27,7 +27,6 @@ use crate::settings::{SettingError, world_readable_warning};
 /// The largest file: some thousand tunnels.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// The contents of the file.
 #[derive(Debug, Default)]
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
@@ -81,11 +80,11 @@ impl ConfigFile {
 
     fn parse(path: &Path, text: &str) -> Result<Self, SettingError> {
         let source = TomlText { path, text };
-        let table = DeTable::parse(text).map_err(|error| {
+        let document = DeTable::parse(text).map_err(|error| {
             let line = source.line(error.span().unwrap_or_default());
             SettingError::new(format!("{line}: {}", error.message()))
         })?;
-        let table = table.get_ref();
+        let table = document.get_ref();
         let mut file = Self {
             path: path.to_owned(),
             options: source.options::<LayeredOptions>(table, &["tunnel", "proxies"], flag_name)?,
@@ -143,7 +142,6 @@ impl ConfigFile {
         chain.collect::<Result<_, _>>().map(Some)
     }
 
-    /// The options of all tables.
     pub(super) fn all_options(&self) -> impl Iterator<Item = &GivenOptions> {
         let tunnels = self.tunnels.iter().map(|tunnel| &tunnel.given);
         let proxies = self.proxies.values().map(|proxy| &proxy.given);
@@ -183,7 +181,6 @@ fn read_text(path: &Path) -> Result<String, SettingError> {
         .map_err(|_| SettingError::new(format!("--config: {shown} is not UTF-8")))
 }
 
-/// The flag of a key.
 fn flag_name(key: &str) -> String {
     match key {
         "user" | "password-file" => format!("proxy-{key}"),

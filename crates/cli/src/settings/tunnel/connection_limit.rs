@@ -25,7 +25,6 @@ const OF_PIPES: u64 = 4;
 
 const REMEDY: &str = "ulimit -n N, or LimitNOFILE=N of a systemd unit, allows more";
 
-/// The limit of connections at one time.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionLimit {
     pub(crate) connections: usize,

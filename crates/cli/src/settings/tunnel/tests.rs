@@ -73,7 +73,6 @@ fn resolve_in(line: &str, environment: EnvironmentReader) -> Result<TunnelSettin
     TunnelSettings::resolve_in(&tunnel_args(line), &passwords, environment)
 }
 
-/// A line for each tunnel.
 fn tunnel_lines(settings: &TunnelSettings) -> Vec<String> {
     let line = |tunnel: &PlannedTunnel| {
         let route = tunnel.upstream.route_text(tunnel.target());

@@ -17,13 +17,9 @@ const NONCE: &str = "bGFiIG5vbmNl";
 /// The login that an origin or a proxy requires, and its scheme.
 #[derive(Debug, Clone)]
 pub struct RequiredLogin {
-    /// The user.
     user: String,
-    /// The password.
     password: String,
-    /// The realm of the challenge.
     realm: String,
-    /// The scheme.
     scheme: RequiredAuthScheme,
     /// Whether a proxy requires it: 407 and its fields.
     proxy: bool,
@@ -67,7 +63,6 @@ impl RequiredLogin {
         }
     }
 
-    /// Sets the realm.
     #[must_use]
     pub fn realm(mut self, realm: &str) -> Self {
         self.realm = realm.into();

@@ -7,7 +7,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::origin::{OriginResponse, OriginResponseBody, RecordedRequest};
 
-/// A header field with a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestHeader {
     /// `Repr-Digest`, SHA-256 of the whole representation (RFC 9530 3).
@@ -44,7 +43,6 @@ fn whole_content(response: &OriginResponse) -> Vec<u8> {
     }
 }
 
-/// Adds the right digest.
 pub fn right_digest(
     field: DigestHeader,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::origin::{OriginResponse, OriginResponseFraming, RecordedRequest};
 
-/// A header field.
 pub fn header(
     name: &'static str,
     value: impl Into<String>,

@@ -17,7 +17,6 @@ use crate::connector::config::{ConnectorConfig, ResolverChoice};
 /// thread for each name.
 pub(super) const MAX_LOOKUPS: usize = 64;
 
-/// The state of one lookup.
 #[derive(Debug, Clone)]
 pub(super) enum LookupState {
     /// It waits for other lookups to end.
@@ -71,6 +70,20 @@ impl NameLookups {
         while tasks.try_join_next().is_some() {}
         tasks.spawn(Arc::clone(&self.context).look_up(host, state));
     }
+
+    /// Keeps all lookups queued until the result is dropped.
+    #[cfg(test)]
+    pub(super) async fn block_lookups(&self) -> impl Drop {
+        let all = u32::try_from(MAX_LOOKUPS).unwrap();
+        let permits = Arc::clone(&self.context.permits);
+        permits.acquire_many_owned(all).await.unwrap()
+    }
+
+    /// How many tasks there are, including those that have ended since the last lookup started.
+    #[cfg(test)]
+    pub(super) fn task_count(&self) -> usize {
+        self.tasks.lock().unwrap().len()
+    }
 }
 
 impl LookupContext {
@@ -105,20 +118,5 @@ impl LookupContext {
                 system_resolver::resolve(host, permit).await
             }
         }
-    }
-}
-
-#[cfg(test)]
-impl NameLookups {
-    /// Keeps all lookups queued until the result is dropped.
-    pub(super) async fn block_lookups(&self) -> impl Drop {
-        let all = u32::try_from(MAX_LOOKUPS).unwrap();
-        let permits = Arc::clone(&self.context.permits);
-        permits.acquire_many_owned(all).await.unwrap()
-    }
-
-    /// How many tasks there are, including those that have ended since the last lookup started.
-    pub(super) fn task_count(&self) -> usize {
-        self.tasks.lock().unwrap().len()
     }
 }

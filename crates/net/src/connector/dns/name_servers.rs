@@ -112,7 +112,6 @@ impl NameServerClient {
         })
     }
 
-    /// A name's addresses.
     pub(super) async fn resolve(&self, host: &str) -> Result<ResolvedAddresses, NameServerError> {
         let mut name = Name::from_utf8(host).map_err(|_| NameServerError::LeaveToSystem)?;
         let search_ndots = self.search_ndots.filter(|_| !name.is_fqdn());

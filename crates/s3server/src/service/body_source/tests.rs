@@ -22,7 +22,6 @@ struct ReadyChunks {
     chunks: VecDeque<Bytes>,
     /// Whether the source knows its last chunk, as it does for a body with a length.
     knows_end: bool,
-    /// How the body ends.
     end: Option<RequestBodyError>,
     trailers: Option<HeaderMap>,
 }

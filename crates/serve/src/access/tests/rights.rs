@@ -98,7 +98,6 @@ fn d15_refusals_say_how_to_log_in_and_nothing_more() {
     assert!(known.challenges.is_empty() && known.retry_after().is_none());
 }
 
-/// A refusal asks only for credentials that exist.
 #[test]
 fn d15_refusals_ask_only_for_credentials_that_exist() {
     let key = || Some("0123456789abcdef".parse().expect("a key"));

@@ -38,7 +38,6 @@ impl UploadSource for IncomingBody {
     }
 }
 
-/// The body of an upload.
 pub(super) struct UploadBody<S> {
     source: S,
     /// Bytes that the body may still have.
@@ -94,11 +93,9 @@ pub(super) struct CoalescedChunks {
     chunks: Vec<Bytes>,
     /// Short chunks that follow them.
     short: ShortChunks,
-    /// Bytes of all chunks.
     bytes: usize,
 }
 
-/// Consecutive short chunks.
 #[derive(Debug, Default)]
 enum ShortChunks {
     #[default]
@@ -110,7 +107,6 @@ enum ShortChunks {
 }
 
 impl CoalescedChunks {
-    /// Appends a chunk.
     pub(super) fn push(&mut self, chunk: Bytes) {
         self.bytes += chunk.len();
         if chunk.len() >= KEEP_MIN {
@@ -133,12 +129,10 @@ impl CoalescedChunks {
         };
     }
 
-    /// Bytes of all chunks.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// All chunks.
     pub(super) fn into_chunks(mut self) -> Vec<Bytes> {
         self.seal();
         self.chunks

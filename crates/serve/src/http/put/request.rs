@@ -33,12 +33,10 @@ enum UploadPrecheck {
     Full,
 }
 
-/// A parsed upload request.
 #[derive(Debug)]
 pub struct UploadRequest {
     /// The key to store it under.
     pub(crate) key: ObjectKey,
-    /// The conditions of the request.
     pub(super) conditions: RequestConditions,
     /// The expected digests of the body.
     pub(super) digests: Vec<Checksum>,

@@ -23,7 +23,6 @@ use crate::http::put::{UploadError, UploadRequest, UploadSource, store_upload};
 use crate::http::request_body::IncomingBody;
 use crate::store::{CommittedUpload, OpenObject};
 
-/// A boxed future of a response.
 pub type BoxedResponse<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A dialect that a server speaks beside plain HTTP.
@@ -53,12 +52,10 @@ pub enum DialectClaim {
     HttpUpload,
 }
 
-/// A request in a dialect.
 #[derive(Debug)]
 pub struct DialectRequest {
     /// The server and the connection.
     pub context: RequestContext,
-    /// The head.
     pub head: request::Parts,
     /// The body, unread.
     pub body: IncomingBody,
@@ -66,10 +63,8 @@ pub struct DialectRequest {
     pub http_upload: Option<ObjectKey>,
 }
 
-/// The response to a request in a dialect.
 #[derive(Debug)]
 pub struct DialectResponse {
-    /// The response.
     pub response: ServeResponse,
     /// Who sent the request, for the log.
     pub user: Option<Arc<str>>,
@@ -90,7 +85,6 @@ impl RequestContext {
         }
     }
 
-    /// The server.
     #[must_use]
     pub fn server(&self) -> &FileServer {
         &self.connection.server

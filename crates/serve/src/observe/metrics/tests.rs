@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// The value of one sample.
 fn value(text: &str, sample: &str) -> Option<String> {
     let line = text.lines().find(|line| {
         line.rsplit_once(' ')

@@ -13,7 +13,6 @@ pub(super) enum MultipartEvent {
     Part(Bytes),
     /// Some of its bytes; never empty.
     Data(Bytes),
-    /// The part is complete.
     PartEnd,
     /// The form is complete. Bytes after it are ignored.
     End,

@@ -20,8 +20,9 @@ fn tar(top: &Path, path: &str) -> FolderTar {
 }
 
 fn pack(top: &Path, path: &str) -> Vec<u8> {
-    let chunks: Result<Vec<Bytes>, FolderTarError> = tar(top, path).collect();
-    let chunks = chunks.expect("a whole archive");
+    let chunks = tar(top, path)
+        .collect::<Result<Vec<Bytes>, FolderTarError>>()
+        .expect("a whole archive");
     assert!(chunks.iter().all(|chunk| chunk.len() <= CHUNK + BLOCK));
     chunks.concat()
 }

@@ -21,7 +21,6 @@ const OPEN_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// Where a folder is.
 #[derive(Debug, Clone)]
 pub(super) struct FolderLocation {
     /// The folder's key, from which the keys of its entries are made.

@@ -39,19 +39,15 @@ pub enum SortKey {
 /// Where a page begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PageStart {
-    /// At the first entry.
     #[default]
     First,
-    /// After this position.
     After(ListingCursor),
     /// The page ends before this position.
     Before(ListingCursor),
 }
 
-/// A request for a page of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
-    /// The sort key.
     pub sort: SortKey,
     /// Whether the greatest come first. Folders come first in any case.
     pub descending: bool,
@@ -94,9 +90,12 @@ impl SortRank {
     pub(super) fn new(kind: EntryKind, value: i128, name: Vec<u8>) -> Self {
         Self { kind, value, name }
     }
+
+    fn is_folder(&self) -> bool {
+        self.kind == EntryKind::Folder
+    }
 }
 
-/// A sort key with its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SortDirection {
     pub(super) sort: SortKey,
@@ -119,12 +118,6 @@ impl SortDirection {
             SortKey::Size | SortKey::Modified => directed(a.value.cmp(&b.value)).then(names),
         };
         a.is_folder().cmp(&b.is_folder()).reverse().then(within)
-    }
-}
-
-impl SortRank {
-    fn is_folder(&self) -> bool {
-        self.kind == EntryKind::Folder
     }
 }
 

@@ -4,7 +4,6 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 
-/// Uploads with a matching digest.
 fn put_with_digest(store: &Arc<FileStore>, path: &str, text: &'static str) -> CommittedUpload {
     let mut hashers = haul_digest::DigestSet::new([DigestAlgorithm::Sha256]);
     hashers.update(text.as_bytes());

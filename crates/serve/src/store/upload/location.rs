@@ -20,7 +20,6 @@ pub(super) struct UploadLocation {
     pub(super) folder: Arc<OwnedFd>,
     /// The temporary file. Dropped before the folders, since it may be in one of them.
     pub(super) temporary: TemporaryFile,
-    /// Folders that were created for the upload.
     created_folders: CreatedFolders,
 }
 
@@ -155,7 +154,6 @@ impl UploadLocation {
     }
 }
 
-/// Converts an error of the rename.
 fn rename_error(error: Errno) -> StoreError {
     match error {
         // Not a link that leads out of the root, which no rename follows: a file system was mounted
@@ -165,12 +163,10 @@ fn rename_error(error: Errno) -> StoreError {
     }
 }
 
-/// The parent folder of a key.
 pub(super) fn parent(key: &ObjectKey) -> Result<ObjectKey, StoreError> {
     Ok(key.split_parent().ok_or(StoreError::IsFolder)?.0)
 }
 
-/// The name of a key in its folder.
 fn name(key: &ObjectKey) -> Result<&[u8], StoreError> {
     Ok(key.split_parent_ref().ok_or(StoreError::IsFolder)?.1)
 }

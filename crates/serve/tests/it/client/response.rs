@@ -1,6 +1,5 @@
 //! Parses responses strictly (RFC 9112).
 
-/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TestResponse {
     pub(crate) status: u16,
@@ -23,7 +22,6 @@ impl TestResponse {
         value
     }
 
-    /// The body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

@@ -92,7 +92,6 @@ impl TestServer {
     }
 }
 
-/// The head of a request.
 pub(crate) fn request_head(method: &str, path: &str, fields: &[(&str, &str)]) -> String {
     let lines: String = fields
         .iter()

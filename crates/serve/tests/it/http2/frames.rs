@@ -20,7 +20,6 @@ pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Http2Frame {
     pub(crate) kind: u8,
@@ -30,7 +29,6 @@ pub(crate) struct Http2Frame {
 }
 
 impl Http2Frame {
-    /// A frame.
     pub(crate) fn new(kind: u8, flags: u8, stream: u32, payload: impl Into<Vec<u8>>) -> Self {
         Self {
             kind,
@@ -52,7 +50,6 @@ impl Http2Frame {
         Self::new(HEADERS, END_STREAM | END_HEADERS, stream, block)
     }
 
-    /// Changes one setting.
     pub(crate) fn setting(name: u16, value: u32) -> Self {
         let payload = [&name.to_be_bytes()[..], &value.to_be_bytes()].concat();
         Self::new(SETTINGS, 0, 0, payload)
@@ -68,7 +65,6 @@ impl Http2Frame {
         Self::new(RST_STREAM, 0, stream, 8_u32.to_be_bytes())
     }
 
-    /// The encoded frame.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let length = u32::try_from(self.payload.len()).unwrap().to_be_bytes();
         let head = [&length[1..], &[self.kind, self.flags]].concat();

@@ -25,7 +25,6 @@ pub trait AdminPage: Send + Sync {
     /// Its path, for example `/tunnels`; unique, and not one of the endpoint's own two.
     fn path(&self) -> &'static str;
 
-    /// Its Content-Type.
     fn content_type(&self) -> &'static str;
 
     /// Its current content. This may take a lock or read `/proc`, so it is called on a blocking thread.
@@ -53,7 +52,6 @@ impl AdminEndpoint {
         }
     }
 
-    /// Adds a page.
     #[must_use]
     pub fn page(mut self, page: Arc<dyn AdminPage>) -> Self {
         self.pages.push(page);

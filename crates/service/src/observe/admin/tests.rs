@@ -10,7 +10,6 @@ use crate::observe::{MetricKind, MetricSource, MetricsText};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A metric.
 struct TestMetric(u64);
 
 impl MetricSource for TestMetric {

@@ -7,7 +7,6 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 #[repr(align(128))]
 pub(super) struct LogBuffer(Mutex<Vec<u8>>);
 
-/// The result of a push.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LogPush {
     /// The line was added; `is_pressing` if it made the buffer half full.

@@ -42,7 +42,6 @@ impl DirectorySink {
         }
     }
 
-    /// Gives a file its name.
     fn name(&self, file: &UnnamedFile, job: &BatchJob) -> Result<(), GetError> {
         let paths = job.paths();
         let path = paths.path();

@@ -22,7 +22,6 @@ use crate::get::{
 use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::DownloadOutcome;
 
-/// An attempt of a job.
 pub(super) struct Attempt<'a> {
     pub(super) pool: &'a Arc<WorkerPool>,
     /// The dispatcher's ticket for this attempt.

@@ -61,7 +61,6 @@ enum JournalDamage {
     Lose(prop::sample::Index, usize),
     /// Bytes are zero, as a file system leaves blocks that it did not write.
     Zero(prop::sample::Index, usize),
-    /// Bytes are repeated.
     Repeat(prop::sample::Index, usize),
     /// Foreign bytes are inserted.
     Add(prop::sample::Index, Vec<u8>),

@@ -32,7 +32,6 @@ fn numbered(range: std::ops::Range<u64>) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Counts the bytes that are read.
 struct CountingReader<R>(R, Arc<AtomicU64>);
 
 impl<R: Read> Read for CountingReader<R> {

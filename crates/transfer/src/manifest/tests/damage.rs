@@ -28,7 +28,6 @@ fn rows_hard_to_quote() -> Vec<ManifestRow> {
     rows
 }
 
-/// The bytes of a manifest with these rows.
 fn manifest_bytes(path: &Path, rows: &[ManifestRow]) -> Vec<u8> {
     let _ = std::fs::remove_file(path);
     drop(append(path, rows));
@@ -224,7 +223,6 @@ enum InjectedManifestDamage {
     Lose(prop::sample::Index, usize),
     /// Bytes are zeros, as after an unfinished write.
     Zero(prop::sample::Index, usize),
-    /// Bytes are repeated.
     Repeat(prop::sample::Index, usize),
 }
 

@@ -18,7 +18,6 @@ async fn origin_with_two_photos(resource: impl Fn(ResourceContent) -> OriginReso
 }
 
 impl BatchCase {
-    /// The name with a suffix.
     #[track_caller]
     fn name_with_suffix(&self) -> String {
         let mut names = self.listing();

@@ -119,11 +119,13 @@ async fn b4_a_full_disk_ends_the_batch_with_a_reason() {
         return;
     };
     let files = 60;
-    let origin = (0..files).fold(Origin::builder(), |origin, n| {
-        let content = ResourceContent::random(n, 50_000);
-        origin.resource(&format!("/{n}"), OriginResource::new(content))
-    });
-    let origin = origin.start().await;
+    let origin = (0..files)
+        .fold(Origin::builder(), |origin, n| {
+            let content = ResourceContent::random(n, 50_000);
+            origin.resource(&format!("/{n}"), OriginResource::new(content))
+        })
+        .start()
+        .await;
     let run = case
         .download((0..files).map(|n| origin.url(&format!("/{n}"))))
         .await;

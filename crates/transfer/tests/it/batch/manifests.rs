@@ -171,7 +171,6 @@ async fn no_job_replaces_the_manifest() {
     }
 }
 
-/// The entries of archives by name.
 pub(super) fn archive_entries(case: &BatchCase, names: &[&str]) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for name in names {

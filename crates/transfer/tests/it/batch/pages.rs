@@ -128,13 +128,15 @@ async fn a36_pages_that_are_first_responses_are_counted() {
 async fn a38_files_of_a_host_that_refuses_ranges_come_without() {
     for status in [400, 403, 416] {
         let files = 12;
-        let origin = (0..files).fold(Origin::builder(), |origin, number| {
-            let length = if number < 2 { 3 << 20 } else { 5000 };
-            let file = OriginResource::new(ResourceContent::random(number, length))
-                .rule(RequestMatcher::with_range(), faults::status(status));
-            origin.resource(&format!("/{number}"), file)
-        });
-        let origin = origin.start().await;
+        let origin = (0..files)
+            .fold(Origin::builder(), |origin, number| {
+                let length = if number < 2 { 3 << 20 } else { 5000 };
+                let file = OriginResource::new(ResourceContent::random(number, length))
+                    .rule(RequestMatcher::with_range(), faults::status(status));
+                origin.resource(&format!("/{number}"), file)
+            })
+            .start()
+            .await;
         let case = BatchCase::new();
         let run = case
             .download((0..files).map(|number| origin.url(&format!("/{number}"))))

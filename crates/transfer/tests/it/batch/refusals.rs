@@ -135,15 +135,17 @@ fn assert_given_up(run: &super::BatchRun, requests: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a46_a_host_that_refuses_everything_for_ever_is_given_up_within_the_retries_of_one_file() {
     for fault in ["503", "reset"] {
-        let origin = (0..100).fold(Origin::builder(), |origin, n| {
-            let file = OriginResource::new(small_content(n));
-            let file = match fault {
-                "503" => file.rule(RequestMatcher::always(), faults::status(503)),
-                _ => file.rule(RequestMatcher::always(), faults::reset_connection),
-            };
-            origin.resource(&format!("/{n}"), file)
-        });
-        let origin = origin.start().await;
+        let origin = (0..100)
+            .fold(Origin::builder(), |origin, n| {
+                let file = OriginResource::new(small_content(n));
+                let file = match fault {
+                    "503" => file.rule(RequestMatcher::always(), faults::status(503)),
+                    _ => file.rule(RequestMatcher::always(), faults::reset_connection),
+                };
+                origin.resource(&format!("/{n}"), file)
+            })
+            .start()
+            .await;
         let mut case = case();
         case.get.retry.retries = RETRIES;
         let run = case

@@ -322,12 +322,12 @@ async fn digests_of_pieces_are_checked_in_a_batch() {
         .resource("/f", OriginResource::new(content.clone()))
         .start()
         .await;
-    let digests = content.to_vec();
-    let digests = digests
+    let digests: Vec<Vec<u8>> = content
+        .to_vec()
         .chunks(50_000)
-        .map(|piece| sha2::Sha256::digest(piece).to_vec());
+        .map(|piece| sha2::Sha256::digest(piece).to_vec())
+        .collect();
     let algorithm = "sha256".parse().unwrap();
-    let digests: Vec<Vec<u8>> = digests.collect();
     let pieces = haul_plan::PieceDigests::new(algorithm, 50_000, digests).unwrap();
     let entry = ListEntry {
         mirrors: vec![good.url("/f").parse().unwrap()],

@@ -219,22 +219,26 @@ async fn a16_an_expired_signature_is_renewed_by_the_first_url() {
         )
     });
     // Each file answers 403 to the first request: the signature of the first redirect has expired.
-    let target = (0..30).fold(Origin::builder(), |origin, n| {
-        let resource = OriginResource::new(small_content(n));
-        origin.resource(
-            &format!("/{n}"),
-            resource.rule(RequestMatcher::first(1), faults::status(403)),
-        )
-    });
-    let target = target.start().await;
-    let origin = (0..30).fold(origin, |origin, n| {
-        let to = faults::redirect(302, target.url(&format!("/{n}")));
-        origin.resource(
-            &format!("/{n}"),
-            OriginResource::new(small_content(n)).rule(RequestMatcher::always(), to),
-        )
-    });
-    let origin = origin.start().await;
+    let target = (0..30)
+        .fold(Origin::builder(), |origin, n| {
+            let resource = OriginResource::new(small_content(n));
+            origin.resource(
+                &format!("/{n}"),
+                resource.rule(RequestMatcher::first(1), faults::status(403)),
+            )
+        })
+        .start()
+        .await;
+    let origin = (0..30)
+        .fold(origin, |origin, n| {
+            let to = faults::redirect(302, target.url(&format!("/{n}")));
+            origin.resource(
+                &format!("/{n}"),
+                OriginResource::new(small_content(n)).rule(RequestMatcher::always(), to),
+            )
+        })
+        .start()
+        .await;
     let case = BatchCase::new();
     // First the batch learns that repeating requests to this host is of no use.
     let denied = (0..60).map(|n| origin.url(&format!("/denied{n}")));
@@ -271,12 +275,14 @@ async fn a16_a_signature_that_expires_while_waiting_for_a_connection_is_renewed(
         origin.resource(&format!("/{n}"), resource)
     });
     // The 403s of this host are known to be final, too.
-    let store = (0..30).fold(store, |store, n| {
-        let denied = OriginResource::new(small_content(1))
-            .rule(RequestMatcher::always(), faults::status(403));
-        store.resource(&format!("/denied{n}"), denied)
-    });
-    let store = store.start().await;
+    let store = (0..30)
+        .fold(store, |store, n| {
+            let denied = OriginResource::new(small_content(1))
+                .rule(RequestMatcher::always(), faults::status(403));
+            store.resource(&format!("/denied{n}"), denied)
+        })
+        .start()
+        .await;
     let origins = redirecting_origins(&store).await;
     let mut case = BatchCase::new();
     case.get.connections = ConnectionCount::Fixed(1);
@@ -491,14 +497,16 @@ async fn c7_the_directory_of_a_large_file_is_created() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a18_a_limit_of_four_requests_signalled_by_403_is_found() {
-    let origin = (0..120).fold(Origin::builder(), |origin, number| {
-        let crowded = OriginResource::new(small_content(number)).rule(
-            RequestMatcher::above_open_connections(4),
-            faults::status(403),
-        );
-        origin.resource(&format!("/{number}"), crowded)
-    });
-    let origin = origin.start().await;
+    let origin = (0..120)
+        .fold(Origin::builder(), |origin, number| {
+            let crowded = OriginResource::new(small_content(number)).rule(
+                RequestMatcher::above_open_connections(4),
+                faults::status(403),
+            );
+            origin.resource(&format!("/{number}"), crowded)
+        })
+        .start()
+        .await;
     let mut case = BatchCase::new();
     case.get.retry.base_delay = Duration::from_millis(20);
     let run = case

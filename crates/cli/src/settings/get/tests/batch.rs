@@ -23,7 +23,6 @@ fn batch(words: &[&str]) -> BatchWorkload {
     }
 }
 
-/// The URLs of a batch.
 fn urls(words: &[&str]) -> Vec<String> {
     match resolve(words).unwrap().task {
         GetTask::Batch(many) => many
@@ -46,8 +45,8 @@ fn is_batch(words: &[&str]) -> bool {
 
 #[test]
 fn lists_many_urls_and_flags_of_batches_make_a_batch() {
-    let list = tempfile::NamedTempFile::new().unwrap();
-    let list = list.path().to_str().unwrap();
+    let list_file = tempfile::NamedTempFile::new().unwrap();
+    let list = list_file.path().to_str().unwrap();
     assert!(is_batch(&["-i", list]) && is_batch(&["-i", "-"]));
     assert!(is_batch(&["http://h/f", "-i", list]));
     assert!(!is_batch(&["http://h/f"]) && !is_batch(&["http://h/f", "http://h/g"]));
