@@ -91,7 +91,7 @@ pub(crate) struct OutputArgs {
     /// Respect or ignore an origin's X-Robots-Tag.
     ///
     /// These directives forbid the use of a file: noai, noimageai, noindex, noimageindex and none. haul ignores those for robots of other
-    /// names. With `respect`, haul fails before it reads the body.
+    /// names. With `respect`, such a file fails before haul reads its body.
     #[arg(long, value_name = "WHAT", default_value = "ignore", value_parser = choice([
         ("ignore", RobotsTagPolicy::Ignore, "Download the file anyway: you chose it"),
         ("respect", RobotsTagPolicy::Respect, "Fail if it forbids the use of the file"),
