@@ -46,10 +46,14 @@ class Bench:
         return []
 
     def results(self):
-        """The directory for the page of a complete run, or None if this run is not complete."""
+        """The directory for the page of a complete run or of one with `--keep`; None for any other."""
         args = self.args
-        complete = args.keys == self.keys and args.haul and args.peers == "all"
-        return ROOT / "bench" / self.name / "results" if complete and not args.quick and not args.against else None
+        complete = args.keys == self.keys and args.haul and args.peers == "all" and not args.quick and not args.against
+        return ROOT / "bench" / self.name / "results" if complete or args.keep else None
+
+    def is_part(self):
+        """Whether cases are missing."""
+        return self.args.keys != self.keys
 
     def haul_programs(self, make, suffix=""):
         """What `make` returns for each haul binary. It gets the binary's name in the tables and its path."""
@@ -95,4 +99,4 @@ def main(bench, arguments):
         page = measured.page()
     print("\n" + page)
     if directory := measured.results():
-        print(f"written to {report.write_page(directory, page).relative_to(ROOT)}")
+        print(f"written to {report.write_page(directory, page, part=measured.is_part()).relative_to(ROOT)}")

@@ -22,6 +22,8 @@ def parse(bench, arguments):
         "--against", type=executable, metavar="FILE", help="another haul binary to measure in the same rounds, as \"haul before\"")
     parser.add_argument(
         "--peers", choices=["all", "none"], default="all", help="none: measure only haul (default %(default)s)")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the page of some cases, too, as DATE-part.md; that of all cases is always kept")
     add_program(parser, "--haul")
     bench.add_arguments(parser)
     args = parser.parse_args(arguments)
@@ -32,6 +34,8 @@ def parse(bench, arguments):
         parser.error("--runs must be at least 1")
     if not args.haul and (args.against or args.peers == "none"):
         parser.error("with HAUL=none there must be peers, and there is nothing to compare with --against")
+    if args.keep and (not args.haul or args.quick or args.against or args.peers == "none"):
+        parser.error("--keep is for full-size runs of haul and its peers")
     binaries = {HAUL: args.haul, HAUL_BEFORE: args.against}
     args.binaries = {name: binary for name, binary in binaries.items() if binary}
     return args

@@ -115,11 +115,11 @@ def short_command(command):
     return shlex.join(words[:8] if more else words) + more
 
 
-def write_page(directory, text):
-    """Writes a page into a file with today's date, and a number if the day has one already."""
+def write_page(directory, text, part=False):
+    """Writes a page into a file with today's date, and a number if the day has one already. `part`: some cases are missing."""
     directory.mkdir(exist_ok=True)
-    today = str(datetime.date.today())
-    names = (f"{today}{suffix}.md" for suffix in ["", *(f"-{n}" for n in range(2, 1000))])
+    stem = f"{datetime.date.today()}{'-part' if part else ''}"
+    names = (f"{stem}{suffix}.md" for suffix in ["", *(f"-{n}" for n in range(2, 1000))])
     path = next(directory / name for name in names if not (directory / name).exists())
     path.write_text(text)
     return path

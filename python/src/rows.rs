@@ -357,7 +357,7 @@ fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     }
     match value.extract::<PathBuf>()?.into_os_string().into_string() {
         Ok(path) => Ok(path),
-        Err(_) => Err(PyValueError::new_err("the path is no text")),
+        Err(_) => Err(PyValueError::new_err("the path is not text")),
     }
 }
 

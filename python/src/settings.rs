@@ -290,9 +290,9 @@ pub(crate) fn argument<T, E: std::error::Error>(
 pub(crate) fn parse_headers(fields: &[(String, String)]) -> Result<HeaderMap, HaulError> {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
-        let parsed: HeaderName = name
-            .parse()
-            .map_err(|_| HaulError::usage(format!("headers: {name:?} is no name of a field")))?;
+        let parsed: HeaderName = name.parse().map_err(|_| {
+            HaulError::usage(format!("headers: {name:?} is not the name of a field"))
+        })?;
         if haul_net::is_framing_header(&parsed) {
             let text = format!("headers: haul sets {parsed} itself");
             return Err(HaulError::usage(text));

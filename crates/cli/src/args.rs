@@ -92,27 +92,27 @@ impl CliArgs {
 pub(crate) enum CliCommand {
     /// Download files: over several connections, resumed, verified.
     Get(Box<GetArgs>),
-    /// Serve a folder: downloads, and uploads on request.
+    /// Serve a folder over HTTP, and accept uploads with -w.
     Serve(Box<ServeArgs>),
     /// Forward local ports through HTTP or SOCKS proxies: mail, ssh, git, databases.
     Tunnel(Box<TunnelArgs>),
     /// Upload files to S3: in parts over several connections, resumed, verified.
     Put(Box<PutArgs>),
-    /// Make a folder or an S3 prefix like another one: copy what is new, and delete on request.
+    /// Make an S3 prefix match a folder, or the reverse; --delete removes other files.
     Sync(Box<SyncArgs>),
     /// List buckets, or the objects of an S3 bucket.
     Ls(Box<LsArgs>),
     /// Copy objects inside an S3 store, which moves the bytes itself.
     Cp(Box<CpArgs>),
-    /// Delete objects of an S3 bucket: a thousand with each request.
+    /// Delete objects of an S3 bucket, 1000 with each request.
     Rm(Box<RmArgs>),
     /// Print a URL of an S3 object that needs no credentials until it expires.
     Presign(Box<PresignArgs>),
-    /// Sign a URL of `haul serve`: until it expires it needs no login.
+    /// Sign a URL of `haul serve`, so that it needs no login until it expires.
     ///
-    /// The URL is printed on standard output. Signing needs the key and no connection to the server.
+    /// haul prints the URL on standard output. It needs the key, but no connection to the server.
     Sign(SignArgs),
-    /// Measure ways of moving bytes, on this machine or against a server of yours: tables, intervals, charts.
+    /// Measure ways to move bytes, on this machine or against your server: tables, intervals, charts.
     Bench(Box<BenchArgs>),
     /// Show the effect of parallel connections, with an origin inside this program.
     ///

@@ -170,7 +170,7 @@ impl S3Client {
         let (_, root) = self.send_for_document(&request).await?;
         let response_error = |text: &str| request.failed(S3ErrorKind::Response(text.to_owned()));
         if root.name != "ListBucketResult" {
-            return Err(response_error("it is no list of objects"));
+            return Err(response_error("it is not a list of objects"));
         }
         let is_encoded = root.text_of("EncodingType").eq_ignore_ascii_case("url");
         let key = |text: &str| {

@@ -273,8 +273,9 @@ impl StoredKey {
         let mut stored = bucket.clone();
         for segment in path.split('/') {
             stored = stored.child(segment.as_bytes()).map_err(|error| {
-                let message =
-                    format!("Objects are files here, and this key is no path of one: {error}.");
+                let message = format!(
+                    "Objects are files here, and this key is not the path of one: {error}."
+                );
                 match error {
                     ObjectKeyError::TooLong => {
                         S3Failure::with_message(S3ErrorCode::KeyTooLongError, message)

@@ -5,7 +5,7 @@ use haul_net::{Kind, TlsProblem};
 pub(crate) fn transport_cause(kind: &Kind) -> String {
     let text = match kind {
         Kind::NoSuchHost(_) => "no such host",
-        Kind::NoAddress(..) => "no address of the family wanted",
+        Kind::NoAddress(..) => "no address of the requested family",
         Kind::Resolve(_) => "the name cannot be resolved",
         Kind::Connect(_) => "cannot connect",
         Kind::ConnectTimeout(_) => "no connection in time",

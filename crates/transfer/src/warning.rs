@@ -11,7 +11,7 @@ use haul_plan::{ContentCoding, Remedy, WaitText};
 #[non_exhaustive]
 pub enum TransferWarning {
     /// The partial file of an earlier run cannot be continued.
-    #[error("what an earlier run left in {} is not used: {reason}", .partial.display())]
+    #[error("haul does not use {} of an earlier run: {reason}", .partial.display())]
     UnusablePartialFile { partial: PathBuf, reason: String },
     /// The bytes so far are of no use.
     #[error("{reason}: starting again")]
@@ -69,7 +69,7 @@ pub enum TransferWarning {
     )]
     WrongDocument,
     /// A source is not used any more.
-    #[error("{url} is used no more: {reason}")]
+    #[error("haul no longer uses {url}: {reason}")]
     SourceDropped {
         /// The source, without secrets.
         url: String,

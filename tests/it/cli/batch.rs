@@ -302,10 +302,10 @@ async fn lists_that_cannot_be_read_or_are_empty() {
 async fn c2_a_file_that_is_no_list_ends_the_batch_at_once() {
     let haul = HaulDirectory::new();
     for (content, reason) in [
-        (vec![0; 100_000], "this is no list of URLs: it is binary"),
+        (vec![0; 100_000], "this is not a list of URLs: it is binary"),
         (
             b"some text\n".repeat(2000),
-            "this is no list of URLs: none of its first 1000 lines can be used",
+            "this is not a list of URLs: none of its first 1000 lines can be used",
         ),
         (
             b"name,link\na,http://h.test/a\n".to_vec(),

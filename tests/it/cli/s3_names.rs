@@ -214,7 +214,7 @@ async fn what_no_request_can_say_is_a_usage_error() {
             &["--addressing-style", "virtual"],
             "the request cannot be sent",
         ),
-        (&["--part-size", "6G"], "is no size of a part"),
+        (&["--part-size", "6G"], "is not a part size"),
     ] {
         let refused = run(&dir, &[&put[..], flags].concat(), 2).await;
         refused.assert_stderr_has(text);

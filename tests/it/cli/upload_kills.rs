@@ -153,15 +153,17 @@ impl KilledUploads {
         let address = format!("s3://bucket/{key}");
         let all = self.haul.run(&["put", "--abort", "-n", &address]).await;
         all.assert_code(0);
-        let would = all.stdout.matches("would remove what was sent of s3://");
+        let would = all
+            .stdout
+            .matches("would remove the unfinished upload of s3://");
         assert_eq!(would.count(), pending, "{all:#?}");
         let one = ["put", "large", &address, "--abort", "-n"];
         let one = self.haul.run(&one).await;
         one.assert_code(0);
         let known = if self.journals().is_empty() {
-            "nothing was sent of large\n"
+            "haul knows no unfinished upload of large\n"
         } else {
-            "would remove what was sent of large\n"
+            "would remove the unfinished upload of large\n"
         };
         assert_eq!(one.stdout, known);
         assert_eq!(self.store.pending_uploads(), pending);

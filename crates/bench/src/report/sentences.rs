@@ -12,7 +12,7 @@ pub(super) fn rounds_text(experiment: &ExperimentResults) -> String {
     let end = match experiment.end {
         RoundsEnd::Narrow => "every interval is narrow enough",
         RoundsEnd::TimeSpent => "the time was spent before every interval was narrow enough",
-        RoundsEnd::MaxRounds => "no more were wanted",
+        RoundsEnd::MaxRounds => "that is the maximum",
         RoundsEnd::Interrupted => "then the run was stopped",
         RoundsEnd::Failed => "then nothing could be measured",
     };

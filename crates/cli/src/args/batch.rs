@@ -35,7 +35,7 @@ pub(crate) struct BatchArgs {
     /// By default `img[001-100].jpg` and `{a,b}.txt` stand for many URLs, as in curl.
     #[arg(short, long)]
     pub(crate) globoff: bool,
-    /// At most N files at once [default: automatic, up to 128 for each origin].
+    /// Download at most N files at once [default: automatic, up to 128 for each origin].
     #[arg(
         short,
         long,
@@ -45,9 +45,9 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) jobs: Option<u16>,
-    /// At most N files at once that receive data, over all origins [default: 256, or as many as -j].
+    /// Receive data for at most N files at once, over all origins [default: 256, or the number of -j].
     ///
-    /// -x is the number for each origin.
+    /// -x sets the number for each origin.
     #[arg(
         long,
         value_name = "N",
@@ -56,9 +56,9 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) max_connections_total: Option<u16>,
-    /// At most N requests a second to each origin; 0.5 is one every two seconds.
+    /// Send at most N requests a second to each origin; 0.5 is one every two seconds.
     ///
-    /// haul counts one request for each try of a file. It does not count the further segments of a large file, and redirects.
+    /// haul counts one request for each try of a file. It does not count the other segments of a large file, or redirects.
     #[arg(
         long,
         value_name = "N",
@@ -96,7 +96,7 @@ pub(crate) struct BatchArgs {
         conflicts_with_all = ["file", "directory", "overwrite", "update"]
     )]
     pub(crate) tar: Option<PathBuf>,
-    /// Start another archive when one would exceed SIZE.
+    /// Start a new archive when the current one would exceed SIZE.
     ///
     /// `--tar t.tar` then makes t-000000.tar, t-000001.tar and so on; each gets its name when it is complete.
     #[arg(
@@ -122,7 +122,7 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) expect_type: Vec<MediaRange>,
-    /// Accept no file smaller than this.
+    /// Refuse files smaller than SIZE.
     #[arg(
         long,
         value_name = "SIZE",
@@ -130,7 +130,7 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) min_size: Option<SizeArg>,
-    /// Accept no file larger than this.
+    /// Refuse files larger than SIZE.
     #[arg(
         long,
         value_name = "SIZE",
@@ -138,7 +138,7 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) max_size: Option<SizeArg>,
-    /// Stop when more than N files have failed, or P% of at least a hundred.
+    /// Stop when more than N files have failed, or more than P% once 100 files have ended.
     #[arg(
         long,
         value_name = "N|P%",

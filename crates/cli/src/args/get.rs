@@ -30,7 +30,7 @@ pub(crate) struct GetArgs {
     pub(crate) urls: Vec<UrlArg>,
     /// Download everything below s3:// folders, each file to its path in DIR; s3://BUCKET/photos is all of `photos/`.
     ///
-    /// Keys that are no paths (`..`, an empty segment) fail with a message and the rest goes on.
+    /// A key that is not a path (`..`, an empty segment) fails with a message; haul downloads the others.
     #[arg(short, long)]
     pub(crate) recursive: bool,
     #[command(flatten)]
@@ -90,14 +90,14 @@ pub(crate) struct OutputArgs {
     pub(crate) decode: bool,
     /// Respect or ignore an origin's X-Robots-Tag.
     ///
-    /// Directives that forbid the use of a file are noai, noimageai, noindex, noimageindex and none, unless they are for a robot that is
-    /// not called haul. Then `respect` fails before the body is read.
+    /// These directives forbid the use of a file: noai, noimageai, noindex, noimageindex and none. haul ignores those for robots of other
+    /// names. With `respect`, such a file fails before haul reads its body.
     #[arg(long, value_name = "WHAT", default_value = "ignore", value_parser = choice([
-        ("ignore", RobotsTagPolicy::Ignore, "Nothing: you chose the files"),
-        ("respect", RobotsTagPolicy::Respect, "A file whose use it forbids fails"),
+        ("ignore", RobotsTagPolicy::Ignore, "Download the file anyway: you chose it"),
+        ("respect", RobotsTagPolicy::Respect, "Fail if it forbids the use of the file"),
     ]))]
     pub(crate) robots_tag: RobotsTagPolicy,
-    /// Verify a digest, or print it when HEX is left out; `@FILE` finds it in FILE. Repeatable.
+    /// Verify a digest, or print it if you leave out HEX; `@FILE` finds it in FILE. Repeatable.
     #[arg(long, value_name = "ALGO[:HEX]", long_help = checksum_help())]
     pub(crate) checksum: Vec<ChecksumArg>,
 }
@@ -106,12 +106,12 @@ pub(crate) struct OutputArgs {
 fn checksum_help() -> String {
     format!(
         "\
-Verify a digest, or print it when HEX is left out; `@FILE` finds it in FILE. Repeatable.
+Verify a digest, or print it if you leave out HEX; `@FILE` finds it in FILE. Repeatable.
 
-ALGO is one of {}; the length of a bare HEX tells it. FILE is a list of digests, SHA256SUMS for example, in the forms of sha256sum, BSD, \
-openssl and gpg --print-md, also clear-signed (the signature is not checked), or has one digest; the longest path that the URL ends \
-with decides. A file that does not match is renamed to FILE.haul-bad-checksum and the exit code is 3. Digests go to standard output as \
-`HEX  FILE`, the format of `sha256sum -c` and similar tools.",
+ALGO is one of {}; haul recognises a bare HEX by its length. FILE contains one digest, or a list of digests such as SHA256SUMS, in the \
+format of sha256sum, BSD, openssl or gpg --print-md. It can be clear-signed; haul does not check the signature. haul uses the entry with \
+the longest path that the URL ends with. If a file does not match, haul renames it to FILE.haul-bad-checksum and exits with code 3. \
+Digests go to standard output as `HEX  FILE`, the format of `sha256sum -c` and similar tools.",
         DigestAlgorithm::names()
     )
 }
@@ -131,8 +131,8 @@ impl OutputArgs {
 pub(crate) struct SpeedArgs {
     /// Exactly N connections to an origin [default: automatic, up to 16].
     ///
-    /// By default haul adds connections while the total rate rises, and closes some when the origin refuses them. A given number is opened
-    /// at once, and only refusals lower it.
+    /// By default haul adds connections while the total rate rises, and closes some when the origin refuses them. With N, haul
+    /// opens all connections at once, and closes some only when the origin refuses them.
     #[arg(
         short = 'x',
         long,

@@ -11,12 +11,12 @@ pub(crate) struct KeyFilterArgs<const HAS_RECURSIVE: bool = true> {
     pub(crate) filter: KeyFilter,
 }
 
-const INCLUDE_HELP: &str = "Only keys that match; `*` matches slashes, too. Repeatable";
+const INCLUDE_HELP: &str = "Use only keys that match; `*` matches slashes, too. Repeatable";
 const FILTER_LONG_HELP: &str = "\
-Only keys that match; `*` matches slashes, too. Repeatable.
+Use only keys that match; `*` matches slashes, too. Repeatable.
 
-Patterns apply to what follows the prefix. Of several --include and --exclude the last one that matches counts, as with aws s3; \
-but if the first one is --include, keys that match nothing are left out.";
+Patterns apply to the part of a key after the prefix. If several match, the last one on the command line counts, as with aws s3. If the \
+first one is --include, haul leaves out keys that match no pattern.";
 
 impl<const HAS_RECURSIVE: bool> Args for KeyFilterArgs<HAS_RECURSIVE> {
     fn augment_args(command: Command) -> Command {
@@ -34,7 +34,7 @@ impl<const HAS_RECURSIVE: bool> Args for KeyFilterArgs<HAS_RECURSIVE> {
         let include = rule("include")
             .help(INCLUDE_HELP)
             .long_help(FILTER_LONG_HELP);
-        let exclude = rule("exclude").help("No keys that match. Repeatable");
+        let exclude = rule("exclude").help("Leave out keys that match. Repeatable");
         command.arg(include).arg(exclude)
     }
 

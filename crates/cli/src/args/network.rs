@@ -100,9 +100,10 @@ pub(crate) struct ConnectionArgs {
     /// Read the proxy's password from FILE, or USER:PASSWORD if -U names no user.
     #[arg(long, value_name = "FILE")]
     pub(crate) proxy_password_file: Option<PathBuf>,
-    /// Send the proxy's login at once, by Basic, and not only when the proxy asks for it.
+    /// Send the proxy's login with the first request, as Basic, before the proxy asks for it.
     ///
-    /// haul does so by itself after a proxy has refused a request without asking for a login. A proxy with Digest sees the password, too.
+    /// haul does so by itself after a proxy has refused a request without asking for a login. With this flag, even a proxy that would ask
+    /// for Digest sees the password.
     #[arg(long)]
     pub(crate) proxy_basic: bool,
     /// Add a header field to the CONNECT request to the proxy. Repeatable.
@@ -126,8 +127,8 @@ pub(crate) struct ConnectionArgs {
     pub(crate) connect_timeout: DurationArg,
     /// Time limit for the start of a response, from the end of the request.
     ///
-    /// The server may work all that time: make an archive, scan an upload, join its parts. haul notices sooner that a peer is gone, or
-    /// that another mirror would do.
+    /// The server may need this time to make an archive, to scan an upload or to join its parts. haul reacts earlier if the peer is gone,
+    /// or if another mirror can send the file.
     #[arg(
         long,
         value_name = "TIME",
@@ -135,7 +136,7 @@ pub(crate) struct ConnectionArgs {
         default_value_t = ClientConfig::default().response_timeout.into()
     )]
     pub(crate) response_timeout: DurationArg,
-    /// Time limit for a connection on which nothing moves in the middle of a body.
+    /// Time limit for a connection that moves no bytes in the middle of a body.
     #[arg(
         long,
         value_name = "TIME",
@@ -146,13 +147,13 @@ pub(crate) struct ConnectionArgs {
     /// Retry at most N times without progress in between [default: 10].
     ///
     /// haul retries after connection errors, timeouts, short bodies, 408, 429 and 5xx. It waits 0.2 to 30 seconds, growing, or as long as
-    /// the origin asks. After four mebibytes of progress all N retries are available again. Without this flag haul gives up after 3 retries
+    /// the origin asks. After 4 MiB of progress all N retries are available again. Without this flag haul gives up after 3 retries
     /// on a host that never responded.
     #[arg(long, value_name = "N", value_parser = non_negative_number::<u32>, allow_negative_numbers = true)]
     pub(crate) retries: Option<u32>,
-    /// Longest wait that a server may ask for.
+    /// Longest pause that haul accepts from a server.
     ///
-    /// A server that refuses requests says when to come back: in Retry-After, or in the fields of a rate limit. All files of the host wait
+    /// A server that refuses requests can say when to come back, in Retry-After or in the fields of a rate limit. All files of the host wait
     /// until then. If the server asks for more than TIME, haul gives up at once.
     #[arg(
         long,
@@ -167,17 +168,17 @@ pub(crate) struct ConnectionArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct DownloadLimitArgs {
-    /// Give up a file that brings fewer bytes a second over TIME [default: none, in a batch 100:5m].
+    /// Give up a file that brings fewer than RATE bytes a second over TIME [default: none, in a batch 100:5m].
     ///
-    /// TIME is 30s if you leave it out, and a RATE of 0 is no limit. Only time in which the origin sends too little counts: no pause that it
-    /// asked for, no wait before a retry or for the start of the first response, and not the time that --limit-rate takes. haul keeps what
-    /// can be resumed, and the same command continues. A batch is a list, many URLs, -r, or a sync.
+    /// TIME is 30s if you leave it out; a RATE of 0 means no limit. haul counts only time in which the origin sends too little. It does not
+    /// count a pause that the origin asked for, a wait before a retry or for the first response, or the time that --limit-rate takes. haul
+    /// keeps bytes that it can resume, and the same command continues. A batch is a list, many URLs, -r, or a sync.
     #[arg(long, value_name = "RATE[:TIME]", allow_negative_numbers = true)]
     pub(crate) min_rate: Option<MinRateArg>,
     /// Give up a file that is not complete after this time [default: none].
     ///
-    /// It is for each file, not for the whole command, and counts from the first request for the file, with all retries and pauses. haul keeps
-    /// what can be resumed, and the same command continues.
+    /// TIME is for each file, not for the whole command. It counts from the first request for the file, and includes all retries and pauses.
+    /// haul keeps bytes that it can resume, and the same command continues.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) max_time: Option<DurationArg>,
 }

@@ -13,10 +13,10 @@ use super::values::{DurationArg, SizeArg, connection_count, part_size, s3_addres
 /// `haul ls`.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// A bucket, a prefix, or keys with `*` and `?`; without one, the buckets are listed.
+    /// A bucket, a prefix, or keys with `*` and `?`; without one, haul lists the buckets.
     #[arg(value_name = "s3://BUCKET/PREFIX", value_parser = s3_address)]
     pub(crate) address: Option<S3Address>,
-    /// List everything below the prefix, not only what a folder would show.
+    /// List everything below the prefix, including the contents of folders.
     #[arg(short, long)]
     pub(crate) recursive: bool,
     /// Show date, size and storage class, too.
@@ -25,13 +25,13 @@ pub(crate) struct LsArgs {
     /// Show sizes as 1.5 MiB; implies --long.
     #[arg(short = 'H', long)]
     pub(crate) human: bool,
-    /// List uploads that were begun and neither completed nor aborted; `haul put --abort` removes them.
+    /// List unfinished uploads in parts; `haul put --abort` removes them.
     #[arg(long, conflicts_with_all = ["recursive", "long", "human"])]
     pub(crate) uploads: bool,
     /// Print one JSON object for each entry.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print how many objects and bytes there are, and nothing else.
+    /// Print only the numbers of objects and bytes.
     #[arg(long, conflicts_with = "uploads")]
     pub(crate) summary: bool,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct RmArgs {
     /// Delete everything below folders: s3://BUCKET/photos is all of `photos/`, and 's3://BUCKET/photos*' without -r also `photos.tar`.
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// `*`, `?` and `[` stand for themselves.
+    /// Take `*`, `?` and `[` literally.
     #[arg(short, long)]
     pub(crate) globoff: bool,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub(crate) struct RmArgs {
     /// Delete nothing if there are more than N objects to delete.
     #[arg(long, value_name = "N")]
     pub(crate) max_delete: Option<u64>,
-    /// Show what would be deleted, and delete nothing.
+    /// Show what haul would delete, and delete nothing.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
     /// Print one JSON object for each object.
@@ -75,21 +75,21 @@ pub(crate) struct RmArgs {
 /// `haul cp`.
 #[derive(Debug, Args)]
 pub(crate) struct CpArgs {
-    /// Objects, patterns with `*` and `?`, or with -r folders; and last where they go: s3://BUCKET/KEY or s3://BUCKET/PREFIX/.
+    /// Objects, patterns with `*` and `?`, or with -r folders; the last argument is the target: s3://BUCKET/KEY or s3://BUCKET/PREFIX/.
     ///
-    /// An object goes to the key itself, or below it if it ends with a slash or there are several. With -r the part of a key below the
-    /// folder stays the same.
+    /// An object goes to the target's key itself, or below it if the key ends with a slash or there are several objects. With -r the part of
+    /// a key below the folder stays the same.
     #[arg(value_name = "s3://BUCKET/KEY", required = true, num_args = 2.., value_parser = s3_address)]
     pub(crate) addresses: Vec<S3Address>,
     /// Copy everything below folders: s3://BUCKET/photos is all of `photos/`.
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// `*`, `?` and `[` stand for themselves.
+    /// Take `*`, `?` and `[` literally.
     #[arg(short, long)]
     pub(crate) globoff: bool,
     #[command(flatten)]
     pub(crate) filter: KeyFilterArgs,
-    /// Show what would be copied, and copy nothing.
+    /// Show what haul would copy, and copy nothing.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub(crate) struct CpArgs {
     /// Exactly N requests at a time [default: automatic, up to 16].
     #[arg(short = 'x', long, value_name = "N", value_parser = connection_count, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<u16>,
-    /// Copy larger objects in parts of this size, 5M to 5G [default: those above 5G in parts of 512M].
+    /// Copy larger objects in parts of SIZE, 5M to 5G [default: objects above 5G in parts of 512M].
     #[arg(long, value_name = "SIZE", value_parser = part_size, allow_negative_numbers = true)]
     pub(crate) part_size: Option<SizeArg>,
     #[command(flatten)]
@@ -114,7 +114,7 @@ pub(crate) struct PresignArgs {
     /// The object.
     #[arg(value_name = "s3://BUCKET/KEY", value_parser = s3_address)]
     pub(crate) address: S3Address,
-    /// How long the URL is good for, at most 7 days.
+    /// How long the URL is valid, at most 7 days.
     #[arg(long, value_name = "TIME", default_value = "1h")]
     pub(crate) expires: DurationArg,
     /// What the URL allows: GET, PUT, HEAD or DELETE.
@@ -132,6 +132,6 @@ fn presigned_method(text: &str) -> Result<Method, String> {
         "PUT" => Ok(Method::PUT),
         "HEAD" => Ok(Method::HEAD),
         "DELETE" => Ok(Method::DELETE),
-        _ => Err("it is none of GET, PUT, HEAD, DELETE".to_owned()),
+        _ => Err("it is not GET, PUT, HEAD or DELETE".to_owned()),
     }
 }

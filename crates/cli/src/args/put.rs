@@ -22,17 +22,17 @@ Exit codes: 0 done, 1 some of several failed, 2 usage, 3 the file changed or the
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct PutArgs {
-    /// Files, with -r folders, or `-` for standard input; and last where they go: s3://BUCKET/KEY, s3://BUCKET/PREFIX/, or a URL.
+    /// Files, with -r folders, or `-` for standard input; the last argument is the target: s3://BUCKET/KEY, s3://BUCKET/PREFIX/, or a URL.
     ///
-    /// A file goes to the key or the URL itself, or below it if it ends with a slash or there are several files. To http:// and https://
-    /// URLs each file goes by one PUT, as `curl -T` does: haul serve -w takes it, and nginx with its dav module; with haul serve --s3 a large
-    /// file goes in parts, which an interrupted upload need not send again. -H, -u, --bearer and --netrc are for these URLs, and the flags
-    /// about objects are not.
+    /// A file goes to the key or the URL itself, or below it if it ends with a slash or there are several files. To an http:// or https://
+    /// URL haul sends each file with one PUT, as `curl -T` does: to haul serve -w, or to nginx with its dav module. To haul serve --s3 it
+    /// sends a large file in parts, so that an interrupted upload can continue. -H, -u, --bearer and --netrc are for these URLs; the flags
+    /// for objects are for s3:// only.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) words: Vec<String>,
-    /// How long standard input is at least: parts, all of one size, become large enough for it.
+    /// Expected size of standard input: haul makes the parts large enough for it.
     ///
-    /// Without it 156G fit. Up to four parts are in memory, or one above 64M.
+    /// Without this flag 156G fit. haul holds up to four parts in memory, or one part that is larger than 64M.
     #[arg(
         long,
         value_name = "SIZE",
@@ -40,9 +40,9 @@ pub(crate) struct PutArgs {
         help_heading = "Speed"
     )]
     pub(crate) expected_size: Option<SizeArg>,
-    /// Upload the files that LIST names, a path a line; `-` is standard input.
+    /// Upload the files that LIST names, one path a line; `-` is standard input.
     ///
-    /// A path is also the part of the key behind the prefix, without `./` and `/` at its beginning. `find photos -name '*.jpg' |
+    /// The key of a file is the prefix and its path, without `./` or `/` at the beginning of the path. `find photos -name '*.jpg' |
     /// haul put -i - s3://BUCKET/` keeps the folders.
     #[arg(short, long, value_name = "LIST", conflicts_with = "abort")]
     pub(crate) input: Option<PathBuf>,
@@ -53,8 +53,8 @@ pub(crate) struct PutArgs {
     pub(crate) manifest: Option<PathBuf>,
     /// Upload folders with everything below them.
     ///
-    /// The content of FOLDER goes below the target: FOLDER/a/b becomes PREFIX/a/b. Symbolic links are followed where they lead to files.
-    /// What is not a file, and what cannot be read, is a failure of its own: the rest is uploaded.
+    /// The content of FOLDER goes below the target: FOLDER/a/b becomes PREFIX/a/b. haul follows symbolic links to files.
+    /// It reports each entry that is not a file or cannot be read as failed, and uploads the others.
     #[arg(short, long)]
     pub(crate) recursive: bool,
     /// With -r, follow symbolic links to folders, too.
@@ -62,12 +62,12 @@ pub(crate) struct PutArgs {
     pub(crate) follow_links: bool,
     #[command(flatten)]
     pub(crate) filter: KeyFilterArgs,
-    /// Show what would be uploaded, or with --abort removed, and do nothing.
+    /// Show what haul would upload, or with --abort remove, and do nothing.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
-    /// Remove what earlier runs of the same command have sent without finishing it.
+    /// Remove the unfinished uploads of earlier runs of the same command.
     ///
-    /// With nothing but s3://BUCKET/PREFIX, all unfinished uploads of keys that begin with PREFIX are removed.
+    /// With s3://BUCKET/PREFIX alone, haul removes all unfinished uploads of keys that begin with PREFIX.
     #[arg(long, conflicts_with = "no_resume")]
     pub(crate) abort: bool,
     #[command(flatten)]
@@ -117,7 +117,7 @@ pub(crate) struct PutConditionArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Object")]
 pub(crate) struct ObjectArgs {
-    /// Media type [default: by the file's name].
+    /// Media type [default: from the file's name].
     #[arg(long, value_name = "TYPE")]
     pub(crate) content_type: Option<String>,
     /// The object's Cache-Control.
@@ -132,15 +132,15 @@ pub(crate) struct ObjectArgs {
     /// The object's Content-Language.
     #[arg(long, value_name = "VALUE")]
     pub(crate) content_language: Option<String>,
-    /// Metadata. Repeatable.
+    /// Add metadata to the object. Repeatable.
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) metadata: Vec<(String, String)>,
     /// Do not keep the file's time and mode in the metadata.
     ///
-    /// They are kept as rclone (mtime) and s3cmd (s3cmd-attrs) do.
+    /// By default haul keeps them as rclone (mtime) and s3cmd (s3cmd-attrs) do.
     #[arg(long)]
     pub(crate) no_preserve: bool,
-    /// Tags of the object. Repeatable.
+    /// Add a tag to the object. Repeatable.
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) tag: Vec<(String, String)>,
     #[command(flatten)]

@@ -19,17 +19,17 @@ pub(crate) struct S3Args {
     pub(crate) region: Option<String>,
     /// The profile of AWS's files [default: AWS_PROFILE].
     ///
-    /// Credentials are found as AWS's own programs find them: variables, ~/.aws/credentials and config (also SSO, assumed roles and
-    /// credential_process), web identities, and the metadata services of ECS and EC2. With --profile, variables do not count.
+    /// haul finds credentials as AWS's own programs do: variables, ~/.aws/credentials and config (also SSO, assumed roles and
+    /// credential_process), web identities, and the metadata services of ECS and EC2. With --profile, haul ignores the variables.
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Send requests without a signature, for public buckets.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) no_sign_request: bool,
-    /// Pay for requests to buckets whose owner wants that.
+    /// Pay for requests to buckets that charge the requester.
     #[arg(long)]
     pub(crate) request_payer: bool,
-    /// Where the bucket stands in URLs.
+    /// Where URLs name the bucket.
     #[arg(long, value_name = "STYLE", default_value = "auto", value_parser = choice([
         ("auto", AddressingStyle::Auto, "in the host name at AWS, in the path elsewhere"),
         ("path", AddressingStyle::Path, "in the path"),

@@ -75,7 +75,7 @@ pub(crate) struct FileArgs {
         ("full", UploadDurability::Full, "A power cut leaves the new one"),
     ]))]
     pub(crate) durability: Option<UploadDurability>,
-    /// Largest upload [default: what the disk has].
+    /// Largest upload [default: the free space of the disk].
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) max_body: Option<SizeArg>,
     /// Limit the total size of all files.

@@ -22,7 +22,7 @@ pub(crate) struct SignArgs {
     /// The signing key: a file of at least 16 bytes.
     #[arg(long, value_name = "FILE", required_unless_present = "new_key")]
     pub(crate) key: Option<PathBuf>,
-    /// How long the URL works.
+    /// How long the URL is valid.
     #[arg(
         long,
         value_name = "TIME",

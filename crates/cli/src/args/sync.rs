@@ -9,8 +9,8 @@ use super::s3::S3Args;
 
 /// Text below the flags.
 const AFTER: &str = "\
-A file is copied if the destination lacks it, if the sizes differ, or if the source is newer. Dates are those of the files, and for
-objects when they were stored.
+haul copies a file if the destination lacks it, if the sizes differ, or if the source is newer. The date of an object is the time when
+it was stored.
 Exit codes: 0 done, 1 some of several failed, 2 usage, or more to delete than allowed, 3 verification,
 4 local disk, 5 network or store, 130 interrupted.";
 
@@ -21,7 +21,7 @@ pub(crate) struct SyncArgs {
     /// Where files come from: a folder, or s3://BUCKET/PREFIX/.
     #[arg(value_name = "SOURCE")]
     pub(crate) source: String,
-    /// Where they go: s3://BUCKET/PREFIX/, or a folder if the source is none.
+    /// Where they go: s3://BUCKET/PREFIX/, or a folder if the source is not a folder.
     #[arg(value_name = "DESTINATION")]
     pub(crate) destination: String,
     /// Delete files that only the destination has, at the end and only if nothing failed.
@@ -32,16 +32,17 @@ pub(crate) struct SyncArgs {
     pub(crate) max_delete: Option<u64>,
     /// Copy a file of the same size if its content differs, whatever the dates are.
     ///
-    /// Files are read, and objects asked for their checksums. If an object has none that follows from the bytes, it is copied.
+    /// haul reads the files, and asks the store for the checksums of the objects. It copies an object without a checksum that it can compute
+    /// from the bytes.
     #[arg(long)]
     pub(crate) checksum: bool,
-    /// Copy only files that the destination has already.
+    /// Copy only files that the destination already has.
     #[arg(long, conflicts_with = "ignore_existing")]
     pub(crate) existing: bool,
     /// Copy only files that the destination lacks.
     #[arg(long)]
     pub(crate) ignore_existing: bool,
-    /// Leave files alone that are newer at the destination.
+    /// Skip files that are newer at the destination.
     #[arg(short, long)]
     pub(crate) update: bool,
     #[command(flatten)]
@@ -49,7 +50,7 @@ pub(crate) struct SyncArgs {
     /// Follow symbolic links to folders, too, on both sides.
     #[arg(long)]
     pub(crate) follow_links: bool,
-    /// Show what would be copied and deleted, and do neither.
+    /// Show what haul would copy and delete, and do neither.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]

@@ -26,7 +26,7 @@ SPEC is [BIND:]PORT:HOST:HOSTPORT, as in ssh -L: 9993:imap.example.com:993; or w
 systemd[:NAME] instead of the port. IPv6 addresses have brackets; port 0 is any free port.
 TIME takes ms, s, m, h, d, and seconds without a unit.
 SIGHUP reloads --config, certificates and password files and reopens the log; connections stay.
-Ctrl-C and SIGTERM stop, at once unless there is a --grace.
+Ctrl-C and SIGTERM stop haul, at once unless you set --grace.
 Exit codes: 0 stopped, 1 connections outlasted --grace, or status found nothing, 2 usage, 4 local,
 5 cannot listen, or --stdio cannot reach its target, 130 stopped by a second signal.";
 
@@ -53,7 +53,7 @@ pub(crate) struct TunnelArgs {
         "specs", "forwards", "socks", "http", "admin", "log", "log_format", "warm", "warm_idle", "max_connections", "grace", "threads",
     ])]
     pub(crate) stdio: Option<Target>,
-    /// Listen as a SOCKS5 proxy, whose clients name their targets, as ssh -D does. Repeatable.
+    /// Listen as a SOCKS5 proxy, as ssh -D does: clients name their targets. Repeatable.
     ///
     /// ADDRESS is PORT on 127.0.0.1, HOST:PORT, :PORT for every interface, unix:PATH, or systemd.
     #[arg(short = 'D', long, value_name = "ADDRESS", value_parser = listen_address)]
@@ -61,7 +61,7 @@ pub(crate) struct TunnelArgs {
     /// Listen as an HTTP proxy. Repeatable.
     #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) http: Vec<ListenAddress>,
-    /// Only try to connect to the target of each tunnel through its proxy, and say whether that works.
+    /// Connect to the target of each tunnel through its proxy, report whether that works, and exit.
     #[arg(long, conflicts_with = "stdio")]
     pub(crate) check: bool,
     /// Read options and tunnels from FILE (TOML); flags override it.
@@ -78,7 +78,7 @@ pub(crate) struct TunnelArgs {
 #[derive(Debug, Clone, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum TunnelCommand {
-    /// Print the live tunnels and connections of all tunnels that you have running.
+    /// Print the tunnels and open connections of your running `haul tunnel` processes.
     Status(StatusArgs),
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct StatusArgs {
     /// Ask only the tunnel with this --admin.
     #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) admin: Option<ListenAddress>,
-    /// Print one JSON object a line for each process.
+    /// Print one JSON object for each process.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -138,7 +138,7 @@ pub(crate) struct ProxyChainOptions {
     pub(crate) first: ProxyOptions,
     #[command(flatten)]
     pub(crate) no_proxy: NoProxyArgs,
-    /// Connect to the target directly when no proxy can be reached: for laptops that move.
+    /// Connect to the target directly when no proxy can be reached, for laptops that move.
     #[arg(long)]
     pub(crate) direct_fallback: bool,
 }
@@ -155,9 +155,10 @@ pub(crate) struct ProxyOptions {
     /// Read the password from FILE, or USER:PASSWORD without -U.
     #[arg(long, value_name = "FILE")]
     pub(crate) proxy_password_file: Option<PathBuf>,
-    /// Send the proxy's login at once, by Basic, and not only when the proxy asks for it.
+    /// Send the proxy's login with the first request, as Basic, before the proxy asks for it.
     ///
-    /// haul does so by itself after a proxy has refused a request without asking for a login. A proxy with Digest sees the password, too.
+    /// haul does so by itself after a proxy has refused a request without asking for a login. With this flag, even a proxy that would ask
+    /// for Digest sees the password.
     #[arg(long)]
     pub(crate) proxy_basic: bool,
     /// Add a header field to the CONNECT request to the first -p. Repeatable.
@@ -174,10 +175,10 @@ pub(crate) struct TunnelConnectionOptions {
     /// Time limit for opening a connection.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value_t = ConnectorConfig::default().connect_timeout.into())]
     pub(crate) connect_timeout: DurationArg,
-    /// Close a connection after this time without traffic; 0 is never.
+    /// Close a connection after this time without traffic; 0 means never.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value_t = OptionalTimeArg(TunnelTimeouts::default().idle))]
     pub(crate) idle_timeout: OptionalTimeArg,
-    /// Probe a silent peer after this time, to notice one that is gone; 0 is never.
+    /// Probe a silent peer after this time, to notice when it is gone; 0 means never.
     #[arg(long, value_name = "TIME", value_parser = keepalive, allow_negative_numbers = true, default_value_t = OptionalTimeArg(ConnectorConfig::default().keepalive))]
     pub(crate) keepalive: OptionalTimeArg,
     /// Keep N connections to each target open in advance, so that clients need not wait for the proxy.
@@ -194,7 +195,7 @@ pub(crate) struct TunnelConnectionOptions {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "TLS with the target")]
 pub(crate) struct TargetOptions {
-    /// Use TLS with the target, for clients that have none.
+    /// Use TLS with the target, for clients without TLS.
     #[arg(long)]
     pub(crate) target_tls: bool,
     #[command(flatten)]

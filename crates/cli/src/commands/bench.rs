@@ -56,7 +56,7 @@ fn show(name: Option<&str>) -> Result<ExitReason, CommandError> {
     let text = builtin_text(name).ok_or_else(|| {
         let names = BUILTIN_EXPERIMENTS.map(|(name, _)| name).join(", ");
         CommandError::usage(format!("there is no experiment {name:?}"))
-            .with_hint(format!("there are {names}"))
+            .with_hint(format!("the experiments are {names}"))
     })?;
     Ok(print(text))
 }

@@ -114,7 +114,7 @@ async fn upload_files(
             count => return Ok(report_unmatched(args, count, outputs)),
         }
     }
-    let hint = "the same command sends what is missing; with --abort it removes what was sent";
+    let hint = "the same command sends the rest; with --abort it removes the parts that were sent";
     Ok(report.finish(args.messages.quiet, hint, &mut *renderer))
 }
 
@@ -202,9 +202,9 @@ async fn abort_files(
 
 fn print_aborted(args: &PutArgs, name: &str, was_there: bool) -> Result<(), ExitReason> {
     let text = match (was_there, args.dry_run) {
-        (true, true) => format!("would remove what was sent of {name}"),
-        (true, false) => format!("removed what was sent of {name}"),
-        (false, _) => format!("nothing was sent of {name}"),
+        (true, true) => format!("would remove the unfinished upload of {name}"),
+        (true, false) => format!("removed the unfinished upload of {name}"),
+        (false, _) => format!("haul knows no unfinished upload of {name}"),
     };
     if args.messages.quiet && !args.dry_run {
         Ok(())

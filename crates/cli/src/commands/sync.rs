@@ -1,4 +1,4 @@
-//! `haul sync`: makes a folder or a prefix like another one.
+//! `haul sync`: makes an S3 prefix match a folder, or the reverse.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -145,7 +145,7 @@ impl SyncRun<'_> {
         let (report, mut renderer) = Box::pin(run.run()).await;
         let counts = &report.summary.counts;
         let (files, failed) = (counts.listed, counts.failed);
-        let hint = "the same command sends what is missing";
+        let hint = "the same command sends the rest";
         let exit = report.finish(self.args.messages.quiet, hint, &mut *renderer);
         CopyOutcome {
             exit,
@@ -254,22 +254,21 @@ impl SyncRun<'_> {
             Some(DeletionRefusal::TooMany) => {
                 let most = self.args.max_delete.unwrap_or_default();
                 let text = format!(
-                    "there are more than {most} files to delete (--max-delete): none was deleted"
+                    "there are more than {most} files to delete (--max-delete): haul deleted none"
                 );
                 return Err(self.fail(ExitReason::Usage, &text, None));
             }
             Some(DeletionRefusal::NotWhole) => {
-                let text =
-                    "files that only the destination has were not deleted, since not all went well";
+                let text = "haul did not delete files that only the destination has, since the sync is incomplete";
                 message::print_line(&message::warning_text(text));
                 return Ok(ExitReason::SomeFailed);
             }
             Some(DeletionRefusal::EmptySource) => {
                 let count = deletions.count();
                 let text = format!(
-                    "the source has no files, and {count} of the destination would be deleted: none was"
+                    "the source has no files, and haul would delete {count} files of the destination: it deleted none"
                 );
-                let hint = "is it the right one? --max-delete N allows it";
+                let hint = "is the source correct? --max-delete N allows this";
                 return Err(self.fail(ExitReason::Usage, &text, Some(hint)));
             }
         }

@@ -44,11 +44,11 @@ impl<'a> ForeignLine<'a> {
                 format!("to download: haul get {}", self.or("URL"))
             }
             "mb" | "mkbucket" | "mkdir" => format!(
-                "haul makes no buckets: aws s3 mb {}; in DIR of haul serve DIR --s3 a folder is one",
+                "haul does not create buckets: aws s3 mb {}; for haul serve DIR --s3, make a folder in DIR",
                 self.or("s3://BUCKET")
             ),
             "rb" | "rmbucket" | "rmdir" => format!(
-                "haul removes no buckets, only what is in them: haul rm -r {}",
+                "haul does not remove buckets, only the objects in them: haul rm -r {}",
                 self.or("s3://BUCKET/")
             ),
             "del" | "delete" | "deletefile" | "purge" | "unlink" => {
@@ -108,7 +108,8 @@ impl<'a> ForeignLine<'a> {
     }
 
     fn move_hint(&self) -> String {
-        let general = "haul moves nothing: copy by haul put, get or cp, then delete the old file";
+        let general =
+            "haul does not move files: copy with haul put, get or cp, then delete the old file";
         let (Some(copy), Some((_, from))) = (self.copy_line(), self.operands.split_last()) else {
             return general.into();
         };

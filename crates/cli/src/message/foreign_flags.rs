@@ -24,7 +24,7 @@ const TABLES: &[(&[&str], FlagHints)] = &[
         &["presign"],
         &[(
             &["--expires-in", "--expire"],
-            "--expires TIME, as --expires 1h, is how long the URL is good for",
+            "--expires TIME, as --expires 1h, sets how long the URL is valid",
         )],
     ),
     (&["get", "put", "sync", "cp"], COPIES),
@@ -65,7 +65,7 @@ const STORES: FlagHints = &[
             "--access-key",
             "--secret-key",
         ],
-        "the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY have the keys",
+        "the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY contain the keys",
     ),
     (
         &["--host", "--endpoint", "--s3-endpoint"],
@@ -118,19 +118,16 @@ const UPLOADS: FlagHints = &[
 const LOADS: FlagHints = &[
     (
         &["-d", "--duration", "-z"],
-        "-t TIME is how long requests begin",
+        "-t TIME sets how long haul starts requests",
     ),
-    (
-        &["-R", "--qps"],
-        "--rate N begins so many requests a second",
-    ),
+    (&["-R", "--qps"], "--rate N starts N requests a second"),
     (
         &["--threads", "--connections"],
-        "-c N is how many requests there are at a time; haul uses all processors",
+        "-c N sends N requests at a time; haul uses all processors",
     ),
     (
         &["--disable-keepalive", "-disable-keepalive"],
-        "--no-keep-alive makes a connection for each request",
+        "--no-keep-alive opens a connection for each request",
     ),
 ];
 

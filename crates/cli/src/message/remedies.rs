@@ -71,9 +71,11 @@ fn words(remedy: &Remedy, command: HintCommand) -> Option<Cow<'_, str>> {
             return Some(format!("-d {} puts the file into it", directory.display()).into());
         }
         Remedy::ExtendTimeLimit(limit) => time_limit_words(*limit),
-        Remedy::Resume if command == HintCommand::Put => "the same command sends what is missing",
+        Remedy::Resume if command == HintCommand::Put => "the same command sends the rest",
         Remedy::Resume => "the same command resumes the download",
-        Remedy::AbortUpload => "haul put --abort with the same arguments removes what was sent",
+        Remedy::AbortUpload => {
+            "haul put --abort with the same arguments removes the parts that were sent"
+        }
         Remedy::AllowRetries => "or retry more often with --retries N",
         Remedy::LogIn => "give credentials with -u USER, --bearer or --netrc",
         Remedy::UseSeveralConnections => "-x N uses several all the same",
@@ -98,7 +100,7 @@ fn words(remedy: &Remedy, command: HintCommand) -> Option<Cow<'_, str>> {
         Remedy::ChangeStoreCredentials => "or choose another --profile",
         Remedy::PayForRequests => "or the requester has to pay (--request-payer)",
         Remedy::ChangeEndpoint => "is the endpoint correct (--endpoint-url)?",
-        Remedy::ListObjects => "haul ls s3://BUCKET/PREFIX shows what is there",
+        Remedy::ListObjects => "haul ls s3://BUCKET/PREFIX lists the objects",
         Remedy::ListBuckets => "haul ls lists the buckets",
         Remedy::AllowWriting => "haul serve accepts files with -w",
         Remedy::GiveExpectedSize => "--expected-size SIZE makes the parts large enough",

@@ -48,7 +48,7 @@ pub(crate) fn certificate_hint(error: &CertificateError) -> Option<String> {
                 .into()
         }
         CertificateError::ChainOrder { .. } => {
-            "put the server's certificate first, then those that lead to the authority".into()
+            "put the server's certificate first, then the intermediate certificates".into()
         }
         CertificateError::KeyMismatch { .. } => {
             "name the two files that belong together, or copy both again".into()
@@ -93,7 +93,7 @@ fn in_use_hint(address: &ListenAddress) -> String {
     if let ListenAddress::Tcp { host, port } = address {
         text = format!("{text}; `ss -ltnp sport = :{port}` shows the server");
         if is_any(host) {
-            text.push_str("; [::] includes IPv4, so 0.0.0.0 cannot be listened on as well");
+            text.push_str("; [::] includes IPv4, so haul cannot listen on 0.0.0.0 as well");
         }
     }
     text

@@ -128,7 +128,7 @@ fn limit_text(limit: ConnectionCountLimit) -> &'static str {
     match limit {
         ConnectionCountLimit::UserNumber => "you asked for this number",
         ConnectionCountLimit::Refused => "the origin refused them",
-        ConnectionCountLimit::Maximum => "it is the most for one origin",
+        ConnectionCountLimit::Maximum => "this is the limit for one origin",
         ConnectionCountLimit::FileSize => "the file ended before they would have paid",
         ConnectionCountLimit::SharedRate => "they brought no higher rate",
         ConnectionCountLimit::RateLimit => "your rate limit was reached",

@@ -29,7 +29,8 @@ pub(crate) fn object_headers(
             .map_err(|_| SettingError::new(format!("{name:?} cannot be the name of metadata")))?;
         // What is beyond ASCII cannot be signed.
         if !value.is_ascii() {
-            let text = format!("--metadata {name}: the value is not ASCII, and S3 takes no other");
+            let text =
+                format!("--metadata {name}: the value is not ASCII, and S3 accepts only ASCII");
             return Err(SettingError::new(text));
         }
         common.insert(field, field_value(name, value)?);

@@ -114,13 +114,13 @@ fn parse_target(text: &str) -> Result<UploadTarget, SettingError> {
         let address: Result<S3Address, _> = text.parse();
         return address.map(UploadTarget::Object).map_err(|error: S3AddressError| {
             SettingError::new(error.to_string()).with_hint(
-                "the last word says where to: s3://BUCKET/KEY, s3://BUCKET/PREFIX/ or https://HOST/PATH",
+                "the last argument is the target: s3://BUCKET/KEY, s3://BUCKET/PREFIX/ or https://HOST/PATH",
             )
         });
     }
     let url = haul_net::parse_url(text).map_err(|error| {
         SettingError::new(format!(
-            "{} is no URL: {error}",
+            "{} is not a URL: {error}",
             haul_net::redacted_text(text)
         ))
     })?;

@@ -17,8 +17,8 @@ pub(crate) fn sync_places(args: &SyncArgs) -> Result<(SyncPlace, SyncPlace), Set
     let (source, destination) = (sync_place(&args.source)?, sync_place(&args.destination)?);
     check_sync_places(&source, &destination).map_err(|error| match error {
         SyncPlaceError::TwoFolders => {
-            SettingError::new("one side of haul sync is s3://BUCKET/PREFIX/, and neither is")
-                .with_hint("for two folders there is rsync")
+            SettingError::new("one side of haul sync must be s3://BUCKET/PREFIX/, and neither is")
+                .with_hint("use rsync for two folders")
         }
         SyncPlaceError::NotAFolder(_) => {
             SettingError::new(error.to_string()).with_hint("haul put uploads single files")

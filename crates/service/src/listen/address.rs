@@ -63,7 +63,7 @@ pub enum ListenAddressError {
     #[error("{0:?} has no port: write {0}:8080")]
     NoPort(String),
     /// The text after the colon is not a port.
-    #[error("{0:?} is no port: a number from 0 to 65535")]
+    #[error("{0:?} is not a port: a number from 0 to 65535")]
     Port(String),
     /// Several colons without brackets.
     #[error("{0:?} has several colons: write an IPv6 address in brackets, as in [::1]:8080")]
@@ -84,7 +84,7 @@ pub enum ListenAddressError {
     #[error("{0:?} is unknown after the path of a unix socket: only ?mode=660 is possible")]
     Option(String),
     /// The mode is not three octal digits.
-    #[error("{0:?} is no mode: three octal digits, as in 660")]
+    #[error("{0:?} is not a mode: three octal digits, as in 660")]
     Mode(String),
     /// `systemd:` without a name.
     #[error("systemd:NAME needs a name; systemd alone means all sockets that systemd handed over")]

@@ -15,7 +15,7 @@ pub enum LocalError {
     #[error("exists already")]
     AlreadyExists,
     /// The final name was free, and another file got it during the download.
-    #[error("was taken meanwhile by what is not known to be this URL's file: run it again")]
+    #[error("was taken meanwhile by a file that may not be this URL's: run it again")]
     NameTaken,
     /// A file that haul must not replace has a name which the download needs.
     #[error("is in the way: {reason}")]

@@ -52,7 +52,7 @@ pub enum VerificationError {
         moved_to: Option<PathBuf>,
     },
     /// A piece still has the wrong digest after every retry.
-    #[error("has bytes {}-{} that are not what their {algorithm} digest says", .range.start, .range.end.saturating_sub(1))]
+    #[error("has bytes {}-{} that do not match their {algorithm} digest", .range.start, .range.end.saturating_sub(1))]
     PieceDigest {
         range: Range<u64>,
         algorithm: DigestAlgorithm,

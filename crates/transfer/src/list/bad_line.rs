@@ -128,7 +128,7 @@ pub enum BadLineProblem {
     #[error("the first line has no column 'url'")]
     NoUrlColumn,
     /// The file is something else than a list. This ends the list.
-    #[error("this is no list of URLs: {reason}")]
+    #[error("this is not a list of URLs: {reason}")]
     NotAList {
         /// How that was found out.
         reason: &'static str,

@@ -238,7 +238,7 @@ fn c2_a_file_that_is_no_list_has_one_error() {
     ] {
         let (entries, bad) = read(text, None);
         assert!(entries.is_empty());
-        let expected = format!("this is no list of URLs: {reason}");
+        let expected = format!("this is not a list of URLs: {reason}");
         assert_problems(&bad, &[problem(1, "", &expected)]);
     }
     let mut items = open(with_entry_later, None);

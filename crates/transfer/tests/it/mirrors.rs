@@ -42,7 +42,7 @@ pub(crate) async fn get_from(case: &mut JobCase, origins: &[&Origin]) -> JobRun 
 pub(crate) fn assert_dropped(run: &JobRun, origin: &Origin, reason: &str) {
     let url = origin.url("/f.bin");
     assert!(
-        run.has_warning(&format!("{url} is used no more: ")) && run.has_warning(reason),
+        run.has_warning(&format!("haul no longer uses {url}: ")) && run.has_warning(reason),
         "not dropped for {reason:?}: {:?}",
         run.events
     );
@@ -265,7 +265,7 @@ async fn if_a_single_stream_keeps_breaking_the_next_source_delivers_the_file() {
     let (broken, good) = (serve(broken).await, serve(mirror_resource("\"a\"")).await);
     let run = get_from(&mut case, &[&broken, &good]).await;
     run.outcome();
-    assert!(run.has_warning("is used no more"));
+    assert!(run.has_warning("haul no longer uses"));
     case.assert_file(&content());
 }
 

@@ -99,7 +99,7 @@ async fn other_files_are_not_compared() {
     haul.write("damaged.json", r#"{"format": "haul-bench-1", "#);
     for (name, message) in [
         ("other.json", "has the format \"haul-bench-9\""),
-        ("damaged.json", "is no results.json, or is damaged"),
+        ("damaged.json", "is not a results.json, or is damaged"),
         ("missing.json", "cannot read missing.json"),
     ] {
         let output = haul.run(&["bench", "compare", name, name]).await;

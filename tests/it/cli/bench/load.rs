@@ -111,7 +111,7 @@ async fn a_server_that_is_not_there_is_told_at_once() {
         (&["-c", "0"][..], "--concurrency: 0 is not in 1..=10000"),
         (&["-n", "1", "-t", "1s"], "cannot be used together"),
         (&["--http2"], "--http2 needs https URLs"),
-        (&["-d", "10s"], "-t TIME is how long requests begin"),
+        (&["-d", "10s"], "-t TIME sets how long haul starts requests"),
     ] {
         let args = [&["bench", "load", &plain][..], args].concat();
         haul.run(&args)

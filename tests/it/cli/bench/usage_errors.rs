@@ -74,7 +74,7 @@ async fn arguments_that_mean_nothing_are_refused_before_anything_runs() {
         ),
         (
             &["accelerate", "--link", "20ms", "http://127.0.0.1:1/a"],
-            "--link is for servers of haul",
+            "--link works with servers of haul",
         ),
         (
             &["tunnel", "--link", "kernel:1ms,1M", "-p", "127.0.0.1:1"],

@@ -15,8 +15,8 @@ use crate::args::values::{DurationArg, SecretText, host_name};
 pub(crate) struct AccessArgs {
     /// A login with read (ro) or write (rw) access. Repeatable.
     ///
-    /// With any flag of this group everybody else is refused. /PREFIX limits the login to that path and below; a user may have several.
-    /// Other users of this machine can see arguments: use the variable HAUL_AUTH, a login a line, or --auth-file for passwords.
+    /// With any flag of this group haul refuses everybody else. /PREFIX limits the login to that path and below; a user may have several.
+    /// Other users of this machine can see arguments: use the variable HAUL_AUTH (one login a line) or --auth-file for passwords.
     #[arg(long, value_name = "USER:PASSWORD:ro|rw[:/PREFIX]")]
     pub(crate) auth: Vec<SecretText>,
     /// Read logins with hashed passwords from a file. Repeatable.
@@ -26,13 +26,13 @@ pub(crate) struct AccessArgs {
     pub(crate) auth_file: Vec<PathBuf>,
     /// A token (Authorization: Bearer) with read (ro) or write (rw) access. Repeatable.
     ///
-    /// The variable HAUL_TOKEN has more, a token a line.
+    /// The variable HAUL_TOKEN can contain more, one token a line.
     #[arg(long, value_name = "TOKEN:ro|rw[:/PREFIX]")]
     pub(crate) token: Vec<SecretText>,
-    /// Read tokens from a file, a token a line. Repeatable.
+    /// Read tokens from a file, one a line. Repeatable.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Vec<PathBuf>,
-    /// Access without a login. Repeatable.
+    /// Allow access without a login. Repeatable.
     #[arg(long, value_name = "ro|rw[:/PREFIX]")]
     pub(crate) anonymous: Vec<AccessScope>,
     /// Accept URLs that `haul sign` signed with this key.
@@ -75,8 +75,9 @@ pub(crate) struct CorsArgs {
     pub(crate) cors_credentials: bool,
     /// Accept requests for this host name, too; `*` is any. Repeatable.
     ///
-    /// A server on loopback without logins and TLS refuses requests for other names than this machine's: otherwise a page of a foreign site
-    /// whose name resolves to this machine could read and write everything (DNS rebinding). A reverse proxy in front may send another name.
+    /// A server on loopback without logins and TLS refuses requests for other names than this machine's. Otherwise a page of a foreign site
+    /// could read and write everything, if its name resolves to this machine (DNS rebinding). Use this flag if a reverse proxy sends another
+    /// name.
     #[arg(long, value_name = "NAME", value_parser = host_name)]
     pub(crate) allow_host: Vec<String>,
 }
@@ -87,17 +88,17 @@ pub(crate) struct CorsArgs {
 pub(crate) struct S3ServerArgs {
     /// Serve clients of S3, too: a folder below DIR is a bucket, a file in it an object.
     ///
-    /// Requests must be signed with a key of --s3-key. Requests without a signature are refused, unless --auth, --token or --anonymous
-    /// say who may use plain HTTP. With neither DIR nor a key, haul serves a temporary folder, for tests, and prints its key.
+    /// Requests must be signed with a key of --s3-key. haul refuses unsigned requests, unless --auth, --token or --anonymous allow
+    /// plain HTTP. With neither DIR nor a key, haul serves a temporary folder, for tests, and prints its key.
     #[arg(long)]
     pub(crate) s3: bool,
     /// An S3 key with read (ro) or read and write (rw) access, to all buckets or one. Repeatable.
     ///
-    /// Without a right it has both. Other users of this machine can see arguments: use the variable HAUL_S3_KEYS, a key a line, or
-    /// --s3-key-file.
+    /// A key without ro or rw can read and write. Other users of this machine can see arguments: use the variable HAUL_S3_KEYS (one key a
+    /// line) or --s3-key-file.
     #[arg(long, value_name = "ACCESS:SECRET[:ro|rw[:BUCKET]]", requires = "s3")]
     pub(crate) s3_key: Vec<SecretText>,
-    /// Read S3 keys from a file, a key a line. Repeatable.
+    /// Read S3 keys from a file, one a line. Repeatable.
     #[arg(long, value_name = "FILE", requires = "s3")]
     pub(crate) s3_key_file: Vec<PathBuf>,
     /// The region that clients must sign for.
@@ -110,10 +111,10 @@ pub(crate) struct S3ServerArgs {
     pub(crate) s3_region: String,
     /// Take the name before this domain as the bucket, as in `bucket.s3.example.org`. Repeatable.
     ///
-    /// `bucket.localhost` is taken so without this flag.
+    /// `bucket.localhost` works without this flag.
     #[arg(long, value_name = "DOMAIN", value_parser = host_name, requires = "s3")]
     pub(crate) s3_domain: Vec<String>,
-    /// Remove unfinished uploads in parts this long after their last part.
+    /// Remove an unfinished upload in parts this long after its last part.
     #[arg(
         long,
         value_name = "TIME",

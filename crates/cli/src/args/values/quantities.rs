@@ -173,7 +173,7 @@ impl FromStr for MinRateArg {
             rate => {
                 let wrong = |_| {
                     ValueError::new(format!("{} is not a rate", quoted(rate)))
-                        .with_hint("write bytes a second, as 500 or 20k, perhaps with a time, as 20k:1m; 0 is none")
+                        .with_hint("write bytes a second, as 500 or 20k, perhaps with a time, as 20k:1m; 0 means no limit")
                 };
                 rate.parse::<SizeArg>().map_err(wrong)?.0
             }
@@ -198,7 +198,7 @@ pub(crate) fn part_size(text: &str) -> Result<SizeArg, ValueError> {
     if (MIN_PART_BYTES..=MAX_PART_BYTES).contains(&size.0) {
         Ok(size)
     } else {
-        let error = ValueError::new(format!("{} is no size of a part", quoted(text)));
+        let error = ValueError::new(format!("{} is not a part size", quoted(text)));
         Err(error.with_hint("from 5M to 5G"))
     }
 }

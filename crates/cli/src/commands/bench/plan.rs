@@ -205,7 +205,7 @@ impl<'a> BenchPlan<'a> {
             return Ok(());
         }
         if !self.targets.is_empty() {
-            let text = "--link is for servers of haul, and not for yours";
+            let text = "--link works with servers of haul, not with yours";
             return Err(CommandError::usage(text));
         }
         if self.run.set.iter().any(|text| text.starts_with("link=")) {
@@ -371,7 +371,7 @@ fn read_list(path: &Path) -> Result<Vec<Url>, CommandError> {
         let failed =
             |text: &str| CommandError::usage(format!("{}:{number}: {text}", path.display()));
         if line.contains(char::is_whitespace) {
-            return Err(failed("more than a URL"));
+            return Err(failed("the line has more than a URL"));
         }
         let url = line.parse::<HttpUrl>();
         urls.push(url.map_err(|error| failed(&error.to_string()))?.0);

@@ -112,7 +112,7 @@ impl DeletionOutput {
             DeletionError::List(_) => (ExitReason::LocalIo, message::chain_text(&error)),
             DeletionError::TooMany { .. } => (
                 ExitReason::Usage,
-                format!("{error} (--max-delete): none was deleted"),
+                format!("{error} (--max-delete): haul deleted none"),
             ),
         };
         Err(outputs.report_failure(exit, &text, None))

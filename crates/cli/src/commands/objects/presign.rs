@@ -19,7 +19,7 @@ pub(super) async fn print(
 ) -> Result<ExitReason, ExitReason> {
     let fail = |exit, text: &str, hint| JsonOutputs::default().report_failure(exit, text, hint);
     if args.address.key.is_empty() {
-        let text = "a URL is signed for an object, and this is a bucket";
+        let text = "haul signs URLs of objects, and this is a bucket";
         return Err(fail(
             ExitReason::Usage,
             text,

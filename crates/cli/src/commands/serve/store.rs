@@ -66,7 +66,7 @@ fn upload_folder_error(folder: &Path, error: StoreError) -> CommandError {
         // The folder is fine; its lock file is a link, or a folder.
         StoreError::Conflict | StoreError::NotFound | StoreError::IsFolder if is_folder => {
             CommandError::local(format!("{upload_folder}/lock is not a file")).with_hint(
-                "haul creates this file to detect other servers of the folder: remove what is there",
+                "haul creates a file of this name to detect other servers of the folder: remove it",
             )
         }
         StoreError::PermissionDenied => CommandError::local(format!(

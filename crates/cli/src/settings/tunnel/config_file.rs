@@ -359,7 +359,7 @@ impl TomlText<'_> {
                 let table = self.source("[[tunnel]]", value);
                 let error = SettingError::at(&table, "target is missing");
                 return Err(error.with_hint(
-                    "target = \"HOST:PORT\"; or kind = \"socks\" or \"http\", whose clients name their targets",
+                    "target = \"HOST:PORT\"; or kind = \"socks\" or \"http\", where clients name their targets",
                 ));
             }
         };

@@ -126,7 +126,7 @@ impl TunnelLayers {
         }
         if self.flags.texts("warm").any(|text| text != "0") {
             return Err(SettingError::new("--warm: no listener has a target of its own")
-                .with_hint("clients of --socks and --http name their targets: nothing can be opened in advance"));
+                .with_hint("clients of --socks and --http name their targets: haul cannot connect in advance"));
         }
         if self.flags.contains("warm-idle") {
             Err(SettingError::new("--warm-idle without warm connections")
