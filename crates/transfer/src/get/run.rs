@@ -1,10 +1,9 @@
 //! One job from its URL to its file: attempts, until one ends with the file or with an error that nothing helps against.
 //!
-//! An attempt sends the first request, whose response decides the strategy: a part leads to [`segmented`], the whole file to
-//! [`sequential`]. A strategy may end with a reason to begin again, an attempt with an error that another source can help against. The
+//! An attempt sends the first request, whose response decides the strategy ([`strategy_choice`](super::strategy_choice)). A strategy may
+//! end with a reason to begin again, an attempt with an error that another source can help against. The
 //! [`RecoveryPolicy`](haul_plan::RecoveryPolicy) sees to it that this does not go on for ever.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,16 +27,14 @@ use super::partial_claim::{
     CHANGED, OTHER_VERSION, PartialClaim, ReplacedBytes, check_beginning, claim, prepare,
 };
 use super::partial_download::PartialDownload;
-use super::segmented::{self, SegmentedStart};
-use super::sequential::{self, SequentialStart};
 use super::single_response::HandedOverResponse;
 use super::source_recovery::fail_over;
 use super::steering::JobSteering;
 use super::strategy::{DownloadTotals, DownloadedFile, Restart, RestartReason, StrategyOutcome};
+use super::strategy_choice::run_strategy;
 use super::stream_output;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
 use crate::error::{GetError, LocalError, VerificationError};
-use crate::event::TransferEvent;
 use crate::options::{DownloadJob, DownloadOutcome, ExistingFilePolicy};
 use crate::warning::TransferWarning;
 
@@ -255,6 +252,17 @@ impl<'a> DownloadRun<'a> {
             first.response.discard().await;
             return self.finish_unmodified(destination).await;
         }
+        self.fetch(destination, partial, first, permit).await
+    }
+
+    /// Fetches the file from its first response on, and completes it.
+    async fn fetch(
+        &mut self,
+        destination: &DownloadDestination,
+        partial: Option<PartialDownload>,
+        first: FirstResponse,
+        permit: HostPermit,
+    ) -> Result<AttemptOutcome, GetError> {
         if self.context.options().mirror_links && !self.has_discovered {
             self.has_discovered = true;
             let expectations = &mut self.expectations;
@@ -271,7 +279,16 @@ impl<'a> DownloadRun<'a> {
         )
         .await?;
         self.path = Some(claim.partial.paths.path().to_owned());
-        match self.run_strategy(first, claim, permit).await? {
+        let strategy = run_strategy(
+            self.context,
+            &self.expectations,
+            &mut self.sources,
+            &mut self.totals,
+            first,
+            claim,
+            permit,
+        );
+        match strategy.await? {
             StrategyOutcome::Complete(file) => self.complete(*file).await,
             StrategyOutcome::Restart(restart) => self.restart(*restart).await,
         }
@@ -310,89 +327,6 @@ impl<'a> DownloadRun<'a> {
         };
         let outcome = request.send(self.context, &mut self.sources).await?;
         Ok((outcome, permit))
-    }
-
-    /// Chooses the strategy by what the first response brings.
-    async fn run_strategy(
-        &mut self,
-        first: FirstResponse,
-        mut claim: PartialClaim,
-        permit: HostPermit,
-    ) -> Result<StrategyOutcome, GetError> {
-        let part = self.first_part(&first.content);
-        let FirstResponse {
-            response,
-            content,
-            connecting: _connecting,
-        } = first;
-        let (context, expectations) = (self.context, &self.expectations);
-        let (sources, totals) = (&mut self.sources, &mut self.totals);
-        let may_join = || expectations.may_join(&claim.version, &claim.digests);
-        if let Some((range, total)) = part.filter(|_| may_join()) {
-            report_destination(context, &claim, Some(total)).await;
-            sources.current_mut().may_send_range = true;
-            let start = SegmentedStart {
-                response,
-                range,
-                total,
-                permit,
-            };
-            let strategy =
-                segmented::download(context, expectations, sources, totals, claim, start);
-            return Box::pin(strategy).await;
-        }
-        let (length, coding) = match content {
-            ResponseContent::NotModified => unreachable!("it has no bytes for a strategy"),
-            ResponseContent::Empty { .. } => {
-                response.discard().await;
-                // An attempt before this one may have left bytes of another version.
-                claim.partial.clear()?;
-                report_destination(context, &claim, Some(0)).await;
-                return Ok(StrategyOutcome::Complete(Box::new(DownloadedFile {
-                    claim,
-                    length: 0,
-                    follower: None,
-                    unsaved: None,
-                })));
-            }
-            // The versions of several responses cannot be compared (row A7), so one response must bring the file. This one will do if
-            // it brings everything; else everything is requested at once.
-            ResponseContent::Part { range, total, .. } if range != (0..total) => {
-                response.discard().await;
-                let reason = RestartReason::NoValidator;
-                return Ok(StrategyOutcome::restart(claim.partial, reason));
-            }
-            ResponseContent::Part { total, .. } => (Some(total), None),
-            ResponseContent::Whole { length, coding, .. } => (length, coding),
-        };
-        report_destination(context, &claim, length).await;
-        let start = SequentialStart {
-            response,
-            length,
-            coding,
-            permit,
-        };
-        let strategy = sequential::download(context, expectations, sources, totals, claim, start);
-        Box::pin(strategy).await
-    }
-
-    /// The range of a first response that others can join, and the length of the file.
-    fn first_part(&self, content: &ResponseContent) -> Option<(Range<u64>, u64)> {
-        match content {
-            ResponseContent::Part { range, total, .. } => Some((range.clone(), *total)),
-            // Parts can be joined now that the length is known. This response brings its share: other connections need not wait to
-            // take theirs over.
-            ResponseContent::Whole {
-                length: Some(total),
-                coding: None,
-                ..
-            } if self.sources.current().needs_length_first => {
-                let connections = self.context.connections().max();
-                let connections = self.sources.max_connections(connections);
-                Some((0..total.div_ceil(connections as u64), *total))
-            }
-            _ => None,
-        }
     }
 
     /// Begins again with another strategy or on another version, and says why.
@@ -582,20 +516,4 @@ impl<'a> DownloadRun<'a> {
         let outcome = complete_unmodified(self.context, &self.sources, &self.totals, path);
         Ok(AttemptOutcome::Done(Box::new(outcome.await?)))
     }
-}
-
-/// Reports the destination of a claimed file, and how many bytes it has.
-async fn report_destination(context: &JobContext<'_>, claim: &PartialClaim, length: Option<u64>) {
-    let resumed = claim.partial.resumed.as_ref();
-    if let Some(steering) = context.steering {
-        steering.note_destination(claim.partial.paths.path(), length);
-    }
-    context
-        .send(TransferEvent::DestinationKnown {
-            job: context.job.id,
-            path: Some(claim.partial.paths.path().to_owned()),
-            length,
-            resumed: resumed.map_or(0, |resumed| resumed.done.total_bytes()),
-        })
-        .await;
 }
