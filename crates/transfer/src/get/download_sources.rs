@@ -223,6 +223,12 @@ impl DownloadSources {
         self.listed
     }
 
+    /// Whether a source that the job names is left.
+    pub(super) fn has_listed(&self) -> bool {
+        let dropped = self.recovery.sources().dropped();
+        dropped.filter(|(source, _)| *source < self.listed).count() < self.listed
+    }
+
     /// Whether the job has one source.
     pub(super) fn is_single(&self) -> bool {
         self.sources.len() == 1

@@ -21,6 +21,8 @@ use super::download_sources::DownloadSources;
 use super::expectations::{DOCUMENT, DocumentDigests, FileExpectations};
 use super::first_request::FirstResponse;
 use crate::disk::blocking;
+use crate::error::GetError;
+use crate::warning::TransferWarning;
 
 /// Time for fetching the document: the first response waits meanwhile.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,8 +72,30 @@ pub(super) async fn discover(
     if contradicts(context, &document.whole, &announced) {
         return tracing::debug!("the Metalink document is about another version");
     }
-    expectations.add_document(document);
+    expectations.document = document;
     add_mirrors(context, sources, origin, file.urls().cloned());
+}
+
+/// Whether an error shows that the document is about another version: a digest of it is wrong, and a source that the user named is left.
+/// Without one, nothing but the document would verify a mirror's bytes.
+pub(super) fn disproves_document(
+    error: &GetError,
+    expectations: &FileExpectations<'_>,
+    sources: &DownloadSources,
+) -> bool {
+    expectations.is_from_document(error) && sources.has_listed()
+}
+
+/// Drops the document, and the mirrors that were found with it.
+pub(super) async fn drop_document(
+    context: &JobContext<'_>,
+    expectations: &mut FileExpectations<'_>,
+    sources: &mut DownloadSources,
+) {
+    expectations.document = DocumentDigests::default();
+    sources.drop_found("it was found with a document of another version");
+    let _ = sources.advance(context.elapsed(), &context.engine.host_limits);
+    context.warn(TransferWarning::WrongDocument).await;
 }
 
 /// Whether this step would give up encryption, and the user did not allow that: everybody on the network could change the bytes.

@@ -21,7 +21,7 @@ use super::first_request::{
     FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, permit_of_responder,
 };
 use super::host_limits::HostPermit;
-use super::mirror_discovery::discover;
+use super::mirror_discovery::{discover, disproves_document, drop_document};
 use super::page_check::page_warning;
 use super::partial_claim::{
     CHANGED, OTHER_VERSION, PartialClaim, ReplacedBytes, check_beginning, claim, prepare,
@@ -100,8 +100,8 @@ struct DownloadRun<'a> {
     /// Why the next attempt begins from the first byte although bytes are on disk. They stay until the response is there that replaces
     /// them, and if it is of their version after all, they are kept.
     starts_again: Option<&'static str>,
-    /// Whether mirrors that the origin names were looked for.
-    has_discovered: bool,
+    /// Whether mirrors that the origin names are still to be looked for.
+    may_discover: bool,
     /// What was wrong with the last whole file, if a digest was.
     wrong_digest: Option<GetError>,
 }
@@ -142,7 +142,7 @@ impl<'a> DownloadRun<'a> {
             known_tag: start.known_tag.map(str::to_owned),
             path: None,
             starts_again: None,
-            has_discovered: false,
+            may_discover: context.options().mirror_links,
             wrong_digest: None,
         }
     }
@@ -196,7 +196,9 @@ impl<'a> DownloadRun<'a> {
                     return outcome?
                         .ok_or_else(|| GetError::local(path, LocalError::AlreadyExists));
                 }
-                Err(error) if self.disproves_document(&error) => self.forget_document().await,
+                Err(error) if disproves_document(&error, &self.expectations, &self.sources) => {
+                    partial = Some(self.begin_without_document(destination).await?);
+                }
                 Err(error) => self.fail_over(error).await?,
             }
         }
@@ -204,12 +206,17 @@ impl<'a> DownloadRun<'a> {
 
     /// Whether the same command would resume this download: asked of the disk, as that command will.
     fn is_resumable(&self, destination: &DownloadDestination) -> bool {
-        let url = &self.context.job.url;
-        let paths = match &self.path {
+        let paths = self.paths(destination);
+        self.context.options().resume
+            && PartialDownload::is_resumable(&paths, &self.context.job.url)
+    }
+
+    /// The final path, if it is known, else the one that the URL suggests.
+    fn paths(&self, destination: &DownloadDestination) -> DownloadPaths {
+        match &self.path {
             Some(path) => DownloadPaths::new(path.clone()),
-            None => destination.guessed_paths(url),
-        };
-        self.context.options().resume && PartialDownload::is_resumable(&paths, url)
+            None => destination.guessed_paths(&self.context.job.url),
+        }
     }
 
     async fn attempt(
@@ -263,8 +270,7 @@ impl<'a> DownloadRun<'a> {
         first: FirstResponse,
         permit: HostPermit,
     ) -> Result<AttemptOutcome, GetError> {
-        if self.context.options().mirror_links && !self.has_discovered {
-            self.has_discovered = true;
+        if std::mem::take(&mut self.may_discover) {
             let expectations = &mut self.expectations;
             discover(self.context, &first, expectations, &mut self.sources).await;
         }
@@ -343,26 +349,16 @@ impl<'a> DownloadRun<'a> {
                 self.context.warn(TransferWarning::NoValidator).await;
                 return Ok(AttemptOutcome::again(Some(partial)));
             }
-            RestartReason::WrongDocument => {
-                self.forget_document().await;
-                return self.again_from_first_byte(partial);
-            }
         }
-        let hosts = &self.context.engine.host_limits;
-        self.sources.current_mut().resolve_again(hosts);
-        self.totals.resumed = 0;
+        self.begin_again();
         Ok(AttemptOutcome::again(Some(partial)))
     }
 
-    fn again_from_first_byte(
-        &mut self,
-        mut partial: PartialDownload,
-    ) -> Result<AttemptOutcome, GetError> {
+    /// Requests go to the source's own URL again, and no byte of an earlier run counts any more.
+    fn begin_again(&mut self) {
         let hosts = &self.context.engine.host_limits;
         self.sources.current_mut().resolve_again(hosts);
         self.totals.resumed = 0;
-        partial.clear()?;
-        Ok(AttemptOutcome::again(Some(partial)))
     }
 
     /// Verifies and publishes a file whose every byte is written.
@@ -394,10 +390,10 @@ impl<'a> DownloadRun<'a> {
         mut partial: PartialDownload,
         error: GetError,
     ) -> Result<AttemptOutcome, GetError> {
-        if FileExpectations::is_from_document(&error) {
+        if self.expectations.is_from_document(&error) {
             // The user did not ask for the document: there is nothing to show, and the bytes may be a mirror's.
-            self.forget_document().await;
-            return self.again_from_first_byte(partial);
+            partial.clear()?;
+            return Err(error);
         }
         let (source, resumed) = (self.sources.current_number(), self.totals.resumed > 0);
         let recovery = &mut self.sources.recovery;
@@ -420,7 +416,9 @@ impl<'a> DownloadRun<'a> {
         };
         self.context.warn(warning).await;
         self.wrong_digest = Some(error);
-        self.again_from_first_byte(partial)
+        self.begin_again();
+        partial.clear()?;
+        Ok(AttemptOutcome::again(Some(partial)))
     }
 
     /// An attempt ended with an error: the next source has its turn, if the error is that of a source and there is another.
@@ -444,27 +442,19 @@ impl<'a> DownloadRun<'a> {
         })
     }
 
-    /// Whether an error says no more than that a source which the user named has another file than the document describes.
-    fn disproves_document(&self, error: &GetError) -> bool {
-        matches!(
-            error,
-            GetError::Verification {
-                error: VerificationError::PieceDigest { .. },
-                ..
-            }
-        ) && self.expectations.has_document_pieces()
-            && self.sources.current_number() < self.sources.listed()
-    }
-
-    /// The document that the origin leads to is about another version: its digests do not count any more, and the mirrors that were found
-    /// with it are dropped.
-    async fn forget_document(&mut self) {
-        self.expectations.forget_document();
-        let reason = "it was found with a document of another version";
-        self.sources.drop_found(reason);
-        let hosts = &self.context.engine.host_limits;
-        let _ = self.sources.advance(self.context.elapsed(), hosts);
-        self.context.warn(TransferWarning::WrongDocument).await;
+    /// The document that the origin leads to is about another version: the next attempt begins without it, from the first byte.
+    async fn begin_without_document(
+        &mut self,
+        destination: &DownloadDestination,
+    ) -> Result<PartialDownload, GetError> {
+        let context = self.context;
+        drop_document(context, &mut self.expectations, &mut self.sources).await;
+        self.begin_again();
+        let (url, options) = (&context.job.url, context.options());
+        let paths = self.paths(destination);
+        let mut partial = PartialDownload::open(paths, url, options, context.existing_file())?;
+        partial.clear()?;
+        Ok(partial)
     }
 
     /// Whether nothing has to be requested any more. Pieces are verified by a strategy, which can fetch bad ones again.
