@@ -34,7 +34,7 @@ use super::strategy::{DownloadTotals, DownloadedFile, Restart, RestartReason, St
 use super::strategy_choice::run_strategy;
 use super::stream_output;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
-use crate::error::{GetError, LocalError, VerificationError};
+use crate::error::{GetError, LocalError};
 use crate::options::{DownloadJob, DownloadOutcome, ExistingFilePolicy};
 use crate::warning::TransferWarning;
 
@@ -102,8 +102,6 @@ struct DownloadRun<'a> {
     starts_again: Option<&'static str>,
     /// Whether mirrors that the origin names are still to be looked for.
     may_discover: bool,
-    /// What was wrong with the last whole file, if a digest was.
-    wrong_digest: Option<GetError>,
 }
 
 /// How an attempt ended, when not with an error.
@@ -143,7 +141,6 @@ impl<'a> DownloadRun<'a> {
             path: None,
             starts_again: None,
             may_discover: context.options().mirror_links,
-            wrong_digest: None,
         }
     }
 
@@ -199,7 +196,7 @@ impl<'a> DownloadRun<'a> {
                 Err(error) if disproves_document(&error, &self.expectations, &self.sources) => {
                     partial = Some(self.begin_without_document(destination).await?);
                 }
-                Err(error) => self.fail_over(error).await?,
+                Err(error) => fail_over(self.context, &mut self.sources, error).await?,
             }
         }
     }
@@ -415,31 +412,10 @@ impl<'a> DownloadRun<'a> {
             url,
         };
         self.context.warn(warning).await;
-        self.wrong_digest = Some(error);
+        self.sources.wrong_digest = Some(error);
         self.begin_again();
         partial.clear()?;
         Ok(AttemptOutcome::again(Some(partial)))
-    }
-
-    /// An attempt ended with an error: the next source has its turn, if the error is that of a source and there is another.
-    async fn fail_over(&mut self, error: GetError) -> Result<(), GetError> {
-        let failed = fail_over(self.context, &mut self.sources, error).await;
-        failed.map_err(|error| match error {
-            // That a digest was wrong says more than that others could not be reached.
-            GetError::AllSourcesFailed { dropped, last } => {
-                let is_digest = matches!(
-                    *last,
-                    GetError::Verification {
-                        error: VerificationError::Checksum { .. },
-                        ..
-                    }
-                );
-                let wrong_digest = self.wrong_digest.take().filter(|_| !is_digest);
-                let last = wrong_digest.map_or(last, Box::new);
-                GetError::AllSourcesFailed { dropped, last }
-            }
-            error => error,
-        })
     }
 
     /// The document that the origin leads to is about another version: the next attempt begins without it, from the first byte.
