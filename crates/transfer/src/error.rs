@@ -243,6 +243,14 @@ impl GetError {
         }
     }
 
+    /// Whether a digest of the file is not the one expected.
+    pub(crate) fn is_checksum(&self) -> bool {
+        let Self::Verification { error, .. } = self else {
+            return false;
+        };
+        matches!(error, VerificationError::Checksum { .. })
+    }
+
     /// The cause in a few words, the same for every job with this cause: a summary of a hundred thousand jobs counts them by cause.
     #[must_use]
     pub fn cause(&self) -> String {
@@ -251,17 +259,7 @@ impl GetError {
             Self::Network { error, .. } => error.cause(),
             Self::Verification { error, .. } => error.cause().to_owned(),
             Self::Local { error, .. } => error.cause(),
-            Self::AllSourcesFailed { last, .. }
-                if matches!(
-                    **last,
-                    Self::Verification {
-                        error: VerificationError::Checksum { .. },
-                        ..
-                    }
-                ) =>
-            {
-                last.cause()
-            }
+            Self::AllSourcesFailed { last, .. } if last.is_checksum() => last.cause(),
             Self::AllSourcesFailed { .. } => "no source left".to_owned(),
             Self::Interrupted { .. } => "interrupted".to_owned(),
         }

@@ -41,6 +41,7 @@ mod snapshot;
 mod source_recovery;
 mod steering;
 mod strategy;
+mod strategy_choice;
 mod stream_output;
 mod unsynced_ranges;
 

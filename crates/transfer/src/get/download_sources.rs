@@ -33,6 +33,8 @@ pub(super) struct DownloadSources {
     current: usize,
     /// Sources that the job names; the others were found on the way.
     listed: usize,
+    /// What was wrong with the last whole file, if a digest was.
+    pub(super) wrong_digest: Option<GetError>,
 }
 
 /// One source. Clones are cheap: a worker takes one for each request.
@@ -130,6 +132,7 @@ impl DownloadSources {
             sources,
             recovery,
             current,
+            wrong_digest: None,
         }
     }
 
@@ -223,6 +226,12 @@ impl DownloadSources {
         self.listed
     }
 
+    /// Whether a source that the job names is left.
+    pub(super) fn has_listed(&self) -> bool {
+        let dropped = self.recovery.sources().dropped();
+        dropped.filter(|(source, _)| *source < self.listed).count() < self.listed
+    }
+
     /// Whether the job has one source.
     pub(super) fn is_single(&self) -> bool {
         self.sources.len() == 1
@@ -248,14 +257,16 @@ impl DownloadSources {
     }
 
     /// The error of a job whose sources were all dropped; `last` is the error of the last one.
-    pub(super) fn all_failed(&self, last: GetError) -> GetError {
+    pub(super) fn all_failed(&mut self, last: GetError) -> GetError {
+        // That a digest was wrong says more than that others could not be reached.
+        let wrong_digest = self.wrong_digest.take().filter(|_| !last.is_checksum());
         let dropped = self.recovery.sources().dropped().map(|(source, reason)| {
             let url = haul_net::without_credentials(&self.get(source).url);
             (url, reason.to_owned())
         });
         GetError::AllSourcesFailed {
             dropped: dropped.collect(),
-            last: Box::new(last),
+            last: Box::new(wrong_digest.unwrap_or(last)),
         }
     }
 

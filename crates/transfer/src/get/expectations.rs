@@ -27,7 +27,7 @@ pub(super) struct FileExpectations<'a> {
     job: &'a DownloadJob,
     options: &'a GetOptions,
     /// From a document that the origin leads to. The user did not ask for it, so it may be about another version.
-    document: DocumentDigests,
+    pub(super) document: DocumentDigests,
 }
 
 /// Digests from a Metalink document.
@@ -46,19 +46,16 @@ impl<'a> FileExpectations<'a> {
         }
     }
 
-    /// Adds the digests of a document.
-    pub(super) fn add_document(&mut self, document: DocumentDigests) {
-        self.document = document;
-    }
-
-    /// Forgets the document: it is about another version.
-    pub(super) fn forget_document(&mut self) {
-        self.document = DocumentDigests::default();
-    }
-
     /// Whether a wrong digest is that of the document.
-    pub(super) fn is_from_document(error: &GetError) -> bool {
-        matches!(error, GetError::Verification { error: VerificationError::Checksum { expected_by, .. }, .. } if *expected_by == DOCUMENT)
+    pub(super) fn is_from_document(&self, error: &GetError) -> bool {
+        let GetError::Verification { error, .. } = error else {
+            return false;
+        };
+        match error {
+            VerificationError::Checksum { expected_by, .. } => *expected_by == DOCUMENT,
+            VerificationError::PieceDigest { .. } => self.has_document_pieces(),
+            _ => false,
+        }
     }
 
     /// Digests of pieces: the job's, else those of the document.

@@ -17,7 +17,7 @@ use super::strategy::DownloadTotals;
 use crate::disk::{
     DownloadPaths, FileOwner, StoredValidators, blocking, file_owner, load_validators,
 };
-use crate::error::{GetError, LocalError, VerificationError};
+use crate::error::{GetError, LocalError};
 use crate::options::{DownloadOutcome, ExistingFilePolicy};
 
 /// Looks at the file under a name, and returns the outcome of the job if it is whole: it has the checksums that the user gave, or
@@ -61,10 +61,7 @@ pub(super) async fn finish_existing(
             blocking(|| PartialDownload::remove_leftover_journal(paths, &context.job.url));
             Ok(Some(outcome))
         }
-        Err(GetError::Verification {
-            error: VerificationError::Checksum { .. },
-            ..
-        }) => Ok(None),
+        Err(error) if error.is_checksum() => Ok(None),
         Err(error) => Err(error),
     }
 }

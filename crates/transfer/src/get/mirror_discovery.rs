@@ -1,7 +1,8 @@
 //! Mirrors that the origin itself names: Link fields (RFC 6249) of the first response, and the Metalink document they may lead to.
 //!
 //! The user did not name these mirrors, so a mirror is believed only when something shows that it has the same file. A document that
-//! cannot be fetched or parsed is no error, since the user did not ask for it.
+//! cannot be fetched or parsed is no error, since the user did not ask for it. If its digests turn out wrong, the document and its mirrors
+//! are dropped.
 
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use super::download_sources::DownloadSources;
 use super::expectations::{DOCUMENT, DocumentDigests, FileExpectations};
 use super::first_request::FirstResponse;
 use crate::disk::blocking;
+use crate::error::GetError;
+use crate::warning::TransferWarning;
 
 /// Time for fetching the document: the first response waits meanwhile.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,8 +73,30 @@ pub(super) async fn discover(
     if contradicts(context, &document.whole, &announced) {
         return tracing::debug!("the Metalink document is about another version");
     }
-    expectations.add_document(document);
+    expectations.document = document;
     add_mirrors(context, sources, origin, file.urls().cloned());
+}
+
+/// Whether an error shows that the document is about another version: a digest of it is wrong, and a source that the user named is left.
+/// Without one, nothing but the document would verify a mirror's bytes.
+pub(super) fn disproves_document(
+    error: &GetError,
+    expectations: &FileExpectations<'_>,
+    sources: &DownloadSources,
+) -> bool {
+    expectations.is_from_document(error) && sources.has_listed()
+}
+
+/// Drops the document, and the mirrors that were found with it.
+pub(super) async fn drop_document(
+    context: &JobContext<'_>,
+    expectations: &mut FileExpectations<'_>,
+    sources: &mut DownloadSources,
+) {
+    expectations.document = DocumentDigests::default();
+    sources.drop_found("it was found with a document of another version");
+    let _ = sources.advance(context.elapsed(), &context.engine.host_limits);
+    context.warn(TransferWarning::WrongDocument).await;
 }
 
 /// Whether this step would give up encryption, and the user did not allow that: everybody on the network could change the bytes.

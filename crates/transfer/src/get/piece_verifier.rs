@@ -10,9 +10,11 @@ use std::sync::Arc;
 use haul_plan::{DigestAlgorithm, PieceChecks, RangeSet};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use crate::checksum::DigestSet;
 use crate::disk::PartialStorage;
+use crate::error::{GetError, VerificationError};
 
 /// How much is read at once, in bytes.
 const READ_SIZE: usize = 256 * 1024;
@@ -40,6 +42,16 @@ pub(super) struct CheckedPiece {
     pub(super) range: Range<u64>,
     /// How often it has been bad by now; 0 when it is right.
     pub(super) bad_count: u32,
+    algorithm: DigestAlgorithm,
+}
+
+impl CheckedPiece {
+    /// The error of a source whose bytes are not what the piece's digest says.
+    pub(super) fn error(&self, url: &Url) -> GetError {
+        let (range, algorithm) = (self.range.clone(), self.algorithm);
+        let error = VerificationError::PieceDigest { range, algorithm };
+        GetError::verification(haul_net::without_credentials(url), error)
+    }
 }
 
 /// A piece that is to be looked at.
@@ -103,13 +115,9 @@ impl PieceVerifier {
         let checked = results.into_iter().map(|(piece, good)| CheckedPiece {
             bad_count: checks.on_checked(piece, good),
             range: checks.range(piece),
+            algorithm: checks.pieces().algorithm(),
         });
         Ok(checked.collect())
-    }
-
-    /// The algorithm of the digests.
-    pub(super) fn algorithm(&self) -> DigestAlgorithm {
-        self.checks.pieces().algorithm()
     }
 
     /// Whether every piece matches its digest.

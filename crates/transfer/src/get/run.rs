@@ -1,10 +1,9 @@
 //! One job from its URL to its file: attempts, until one ends with the file or with an error that nothing helps against.
 //!
-//! An attempt sends the first request, whose response decides the strategy: a part leads to [`segmented`], the whole file to
-//! [`sequential`]. A strategy may end with a reason to begin again, an attempt with an error that another source can help against. The
+//! An attempt sends the first request, whose response decides the strategy ([`strategy_choice`](super::strategy_choice)). A strategy may
+//! end with a reason to begin again, an attempt with an error that another source can help against. The
 //! [`RecoveryPolicy`](haul_plan::RecoveryPolicy) sees to it that this does not go on for ever.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,22 +21,20 @@ use super::first_request::{
     FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, permit_of_responder,
 };
 use super::host_limits::HostPermit;
-use super::mirror_discovery::discover;
+use super::mirror_discovery::{discover, disproves_document, drop_document};
 use super::page_check::page_warning;
 use super::partial_claim::{
     CHANGED, OTHER_VERSION, PartialClaim, ReplacedBytes, check_beginning, claim, prepare,
 };
 use super::partial_download::PartialDownload;
-use super::segmented::{self, SegmentedStart};
-use super::sequential::{self, SequentialStart};
 use super::single_response::HandedOverResponse;
 use super::source_recovery::fail_over;
 use super::steering::JobSteering;
 use super::strategy::{DownloadTotals, DownloadedFile, Restart, RestartReason, StrategyOutcome};
+use super::strategy_choice::run_strategy;
 use super::stream_output;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
-use crate::error::{GetError, LocalError, VerificationError};
-use crate::event::TransferEvent;
+use crate::error::{GetError, LocalError};
 use crate::options::{DownloadJob, DownloadOutcome, ExistingFilePolicy};
 use crate::warning::TransferWarning;
 
@@ -103,10 +100,8 @@ struct DownloadRun<'a> {
     /// Why the next attempt begins from the first byte although bytes are on disk. They stay until the response is there that replaces
     /// them, and if it is of their version after all, they are kept.
     starts_again: Option<&'static str>,
-    /// Whether mirrors that the origin names were looked for.
-    has_discovered: bool,
-    /// What was wrong with the last whole file, if a digest was.
-    wrong_digest: Option<GetError>,
+    /// Whether mirrors that the origin names are still to be looked for.
+    may_discover: bool,
 }
 
 /// How an attempt ended, when not with an error.
@@ -145,8 +140,7 @@ impl<'a> DownloadRun<'a> {
             known_tag: start.known_tag.map(str::to_owned),
             path: None,
             starts_again: None,
-            has_discovered: false,
-            wrong_digest: None,
+            may_discover: context.options().mirror_links,
         }
     }
 
@@ -199,20 +193,27 @@ impl<'a> DownloadRun<'a> {
                     return outcome?
                         .ok_or_else(|| GetError::local(path, LocalError::AlreadyExists));
                 }
-                Err(error) if self.disproves_document(&error) => self.forget_document().await,
-                Err(error) => self.fail_over(error).await?,
+                Err(error) if disproves_document(&error, &self.expectations, &self.sources) => {
+                    partial = Some(self.begin_without_document(destination).await?);
+                }
+                Err(error) => fail_over(self.context, &mut self.sources, error).await?,
             }
         }
     }
 
     /// Whether the same command would resume this download: asked of the disk, as that command will.
     fn is_resumable(&self, destination: &DownloadDestination) -> bool {
-        let url = &self.context.job.url;
-        let paths = match &self.path {
+        let paths = self.paths(destination);
+        self.context.options().resume
+            && PartialDownload::is_resumable(&paths, &self.context.job.url)
+    }
+
+    /// The final path, if it is known, else the one that the URL suggests.
+    fn paths(&self, destination: &DownloadDestination) -> DownloadPaths {
+        match &self.path {
             Some(path) => DownloadPaths::new(path.clone()),
-            None => destination.guessed_paths(url),
-        };
-        self.context.options().resume && PartialDownload::is_resumable(&paths, url)
+            None => destination.guessed_paths(&self.context.job.url),
+        }
     }
 
     async fn attempt(
@@ -255,8 +256,18 @@ impl<'a> DownloadRun<'a> {
             first.response.discard().await;
             return self.finish_unmodified(destination).await;
         }
-        if self.context.options().mirror_links && !self.has_discovered {
-            self.has_discovered = true;
+        self.fetch(destination, partial, first, permit).await
+    }
+
+    /// Fetches the file from its first response on, and completes it.
+    async fn fetch(
+        &mut self,
+        destination: &DownloadDestination,
+        partial: Option<PartialDownload>,
+        first: FirstResponse,
+        permit: HostPermit,
+    ) -> Result<AttemptOutcome, GetError> {
+        if std::mem::take(&mut self.may_discover) {
             let expectations = &mut self.expectations;
             discover(self.context, &first, expectations, &mut self.sources).await;
         }
@@ -271,7 +282,16 @@ impl<'a> DownloadRun<'a> {
         )
         .await?;
         self.path = Some(claim.partial.paths.path().to_owned());
-        match self.run_strategy(first, claim, permit).await? {
+        let strategy = run_strategy(
+            self.context,
+            &self.expectations,
+            &mut self.sources,
+            &mut self.totals,
+            first,
+            claim,
+            permit,
+        );
+        match strategy.await? {
             StrategyOutcome::Complete(file) => self.complete(*file).await,
             StrategyOutcome::Restart(restart) => self.restart(*restart).await,
         }
@@ -312,89 +332,6 @@ impl<'a> DownloadRun<'a> {
         Ok((outcome, permit))
     }
 
-    /// Chooses the strategy by what the first response brings.
-    async fn run_strategy(
-        &mut self,
-        first: FirstResponse,
-        mut claim: PartialClaim,
-        permit: HostPermit,
-    ) -> Result<StrategyOutcome, GetError> {
-        let part = self.first_part(&first.content);
-        let FirstResponse {
-            response,
-            content,
-            connecting: _connecting,
-        } = first;
-        let (context, expectations) = (self.context, &self.expectations);
-        let (sources, totals) = (&mut self.sources, &mut self.totals);
-        let may_join = || expectations.may_join(&claim.version, &claim.digests);
-        if let Some((range, total)) = part.filter(|_| may_join()) {
-            report_destination(context, &claim, Some(total)).await;
-            sources.current_mut().may_send_range = true;
-            let start = SegmentedStart {
-                response,
-                range,
-                total,
-                permit,
-            };
-            let strategy =
-                segmented::download(context, expectations, sources, totals, claim, start);
-            return Box::pin(strategy).await;
-        }
-        let (length, coding) = match content {
-            ResponseContent::NotModified => unreachable!("it has no bytes for a strategy"),
-            ResponseContent::Empty { .. } => {
-                response.discard().await;
-                // An attempt before this one may have left bytes of another version.
-                claim.partial.clear()?;
-                report_destination(context, &claim, Some(0)).await;
-                return Ok(StrategyOutcome::Complete(Box::new(DownloadedFile {
-                    claim,
-                    length: 0,
-                    follower: None,
-                    unsaved: None,
-                })));
-            }
-            // The versions of several responses cannot be compared (row A7), so one response must bring the file. This one will do if
-            // it brings everything; else everything is requested at once.
-            ResponseContent::Part { range, total, .. } if range != (0..total) => {
-                response.discard().await;
-                let reason = RestartReason::NoValidator;
-                return Ok(StrategyOutcome::restart(claim.partial, reason));
-            }
-            ResponseContent::Part { total, .. } => (Some(total), None),
-            ResponseContent::Whole { length, coding, .. } => (length, coding),
-        };
-        report_destination(context, &claim, length).await;
-        let start = SequentialStart {
-            response,
-            length,
-            coding,
-            permit,
-        };
-        let strategy = sequential::download(context, expectations, sources, totals, claim, start);
-        Box::pin(strategy).await
-    }
-
-    /// The range of a first response that others can join, and the length of the file.
-    fn first_part(&self, content: &ResponseContent) -> Option<(Range<u64>, u64)> {
-        match content {
-            ResponseContent::Part { range, total, .. } => Some((range.clone(), *total)),
-            // Parts can be joined now that the length is known. This response brings its share: other connections need not wait to
-            // take theirs over.
-            ResponseContent::Whole {
-                length: Some(total),
-                coding: None,
-                ..
-            } if self.sources.current().needs_length_first => {
-                let connections = self.context.connections().max();
-                let connections = self.sources.max_connections(connections);
-                Some((0..total.div_ceil(connections as u64), *total))
-            }
-            _ => None,
-        }
-    }
-
     /// Begins again with another strategy or on another version, and says why.
     async fn restart(&mut self, restart: Restart) -> Result<AttemptOutcome, GetError> {
         let Restart { partial, reason } = restart;
@@ -409,26 +346,16 @@ impl<'a> DownloadRun<'a> {
                 self.context.warn(TransferWarning::NoValidator).await;
                 return Ok(AttemptOutcome::again(Some(partial)));
             }
-            RestartReason::WrongDocument => {
-                self.forget_document().await;
-                return self.again_from_first_byte(partial);
-            }
         }
-        let hosts = &self.context.engine.host_limits;
-        self.sources.current_mut().resolve_again(hosts);
-        self.totals.resumed = 0;
+        self.begin_again();
         Ok(AttemptOutcome::again(Some(partial)))
     }
 
-    fn again_from_first_byte(
-        &mut self,
-        mut partial: PartialDownload,
-    ) -> Result<AttemptOutcome, GetError> {
+    /// Requests go to the source's own URL again, and no byte of an earlier run counts any more.
+    fn begin_again(&mut self) {
         let hosts = &self.context.engine.host_limits;
         self.sources.current_mut().resolve_again(hosts);
         self.totals.resumed = 0;
-        partial.clear()?;
-        Ok(AttemptOutcome::again(Some(partial)))
     }
 
     /// Verifies and publishes a file whose every byte is written.
@@ -460,10 +387,10 @@ impl<'a> DownloadRun<'a> {
         mut partial: PartialDownload,
         error: GetError,
     ) -> Result<AttemptOutcome, GetError> {
-        if FileExpectations::is_from_document(&error) {
+        if self.expectations.is_from_document(&error) {
             // The user did not ask for the document: there is nothing to show, and the bytes may be a mirror's.
-            self.forget_document().await;
-            return self.again_from_first_byte(partial);
+            partial.clear()?;
+            return Err(error);
         }
         let (source, resumed) = (self.sources.current_number(), self.totals.resumed > 0);
         let recovery = &mut self.sources.recovery;
@@ -485,52 +412,25 @@ impl<'a> DownloadRun<'a> {
             url,
         };
         self.context.warn(warning).await;
-        self.wrong_digest = Some(error);
-        self.again_from_first_byte(partial)
+        self.sources.wrong_digest = Some(error);
+        self.begin_again();
+        partial.clear()?;
+        Ok(AttemptOutcome::again(Some(partial)))
     }
 
-    /// An attempt ended with an error: the next source has its turn, if the error is that of a source and there is another.
-    async fn fail_over(&mut self, error: GetError) -> Result<(), GetError> {
-        let failed = fail_over(self.context, &mut self.sources, error).await;
-        failed.map_err(|error| match error {
-            // That a digest was wrong says more than that others could not be reached.
-            GetError::AllSourcesFailed { dropped, last } => {
-                let is_digest = matches!(
-                    *last,
-                    GetError::Verification {
-                        error: VerificationError::Checksum { .. },
-                        ..
-                    }
-                );
-                let wrong_digest = self.wrong_digest.take().filter(|_| !is_digest);
-                let last = wrong_digest.map_or(last, Box::new);
-                GetError::AllSourcesFailed { dropped, last }
-            }
-            error => error,
-        })
-    }
-
-    /// Whether an error says no more than that a source which the user named has another file than the document describes.
-    fn disproves_document(&self, error: &GetError) -> bool {
-        matches!(
-            error,
-            GetError::Verification {
-                error: VerificationError::PieceDigest { .. },
-                ..
-            }
-        ) && self.expectations.has_document_pieces()
-            && self.sources.current_number() < self.sources.listed()
-    }
-
-    /// The document that the origin leads to is about another version: its digests do not count any more, and the mirrors that were found
-    /// with it are dropped.
-    async fn forget_document(&mut self) {
-        self.expectations.forget_document();
-        let reason = "it was found with a document of another version";
-        self.sources.drop_found(reason);
-        let hosts = &self.context.engine.host_limits;
-        let _ = self.sources.advance(self.context.elapsed(), hosts);
-        self.context.warn(TransferWarning::WrongDocument).await;
+    /// The document that the origin leads to is about another version: the next attempt begins without it, from the first byte.
+    async fn begin_without_document(
+        &mut self,
+        destination: &DownloadDestination,
+    ) -> Result<PartialDownload, GetError> {
+        let context = self.context;
+        drop_document(context, &mut self.expectations, &mut self.sources).await;
+        self.begin_again();
+        let (url, options) = (&context.job.url, context.options());
+        let paths = self.paths(destination);
+        let mut partial = PartialDownload::open(paths, url, options, context.existing_file())?;
+        partial.clear()?;
+        Ok(partial)
     }
 
     /// Whether nothing has to be requested any more. Pieces are verified by a strategy, which can fetch bad ones again.
@@ -582,20 +482,4 @@ impl<'a> DownloadRun<'a> {
         let outcome = complete_unmodified(self.context, &self.sources, &self.totals, path);
         Ok(AttemptOutcome::Done(Box::new(outcome.await?)))
     }
-}
-
-/// Reports the destination of a claimed file, and how many bytes it has.
-async fn report_destination(context: &JobContext<'_>, claim: &PartialClaim, length: Option<u64>) {
-    let resumed = claim.partial.resumed.as_ref();
-    if let Some(steering) = context.steering {
-        steering.note_destination(claim.partial.paths.path(), length);
-    }
-    context
-        .send(TransferEvent::DestinationKnown {
-            job: context.job.id,
-            path: Some(claim.partial.paths.path().to_owned()),
-            length,
-            resumed: resumed.map_or(0, |resumed| resumed.done.total_bytes()),
-        })
-        .await;
 }

@@ -169,13 +169,7 @@ async fn verify_pieces(
         let checked = checked.map_err(|source| GetError::io("read", path(), source))?;
         if let Some(bad) = checked.into_iter().find(|piece| piece.bad_count > 0) {
             verifier.close().await;
-            return Err(GetError::verification(
-                haul_net::without_credentials(url),
-                VerificationError::PieceDigest {
-                    range: bad.range,
-                    algorithm: verifier.algorithm(),
-                },
-            ));
+            return Err(bad.error(url));
         }
     }
     Ok(())

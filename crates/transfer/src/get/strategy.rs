@@ -46,8 +46,6 @@ pub(super) enum RestartReason {
     UnusableRanges,
     /// The versions of several responses cannot be compared, so one response must bring everything (row A7).
     NoValidator,
-    /// The Metalink document is about another version.
-    WrongDocument,
 }
 
 /// A partial file whose every byte is written.

@@ -2,6 +2,7 @@
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_net::Secret;
+use haul_transfer::{ErrorClass, GetError};
 use sha2::{Digest, Sha256};
 
 use crate::harness::{JobCase, content, serve};
@@ -36,6 +37,12 @@ fn metalink_of(content: &ResourceContent, mirror_url: &str) -> String {
         bytes.len(),
         content.sha256()
     )
+}
+
+/// The document without the digests of pieces.
+fn without_pieces(document: &str) -> String {
+    let (before, pieces) = document.split_once("<pieces").unwrap();
+    before.to_owned() + pieces.split_once("</pieces>").unwrap().1
 }
 
 /// An origin whose file links to a Metalink document.
@@ -256,14 +263,12 @@ fn older() -> ResourceContent {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_metalink_document_of_an_older_version_is_ignored() {
-    let before_pieces = |document: &str| document.split_once("<pieces").unwrap().0.to_owned();
-    let after_pieces = |document: &str| document.split_once("</pieces>").unwrap().1.to_owned();
     // With digests of pieces, and with the digest of the whole file only.
     for pieces in [true, false] {
         let mirror = rate_limited(OriginResource::without_validator(older()).etag("\"old\"")).await;
         let mut stale = metalink_of(&older(), &mirror.url("/f.bin"));
         if !pieces {
-            stale = before_pieces(&stale) + &after_pieces(&stale);
+            stale = without_pieces(&stale);
         }
         let (case, origin) = (
             case(),
@@ -326,4 +331,34 @@ async fn a_metalink_document_is_not_fetched_beyond_the_limit_of_its_host() {
         .max();
     assert_eq!(open, Some(1));
     case.assert_file(&content());
+}
+
+/// The origin is gone after its first response, and only a mirror that it announced is left, with other bytes than the document says.
+/// Without the document nothing would verify that mirror: the job fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_announced_mirror_is_not_trusted_without_the_document_that_named_it() {
+    for (pieces, ranges) in [(true, 10_000), (false, 10_000), (false, 9)] {
+        // After nine ranges, which are the whole file, the mirror answers every request with the whole file.
+        let other = OriginResource::without_validator(older())
+            .etag("\"old\"")
+            .rule(RequestMatcher::after_first(ranges), faults::ignore_range);
+        let mirror = serve(other).await;
+        let mut document = metalink(&mirror.url("/f.bin"));
+        if !pieces {
+            document = without_pieces(&document);
+        }
+        let gone_later = OriginResource::new(content())
+            .rule(RequestMatcher::after_first(1), faults::status(404));
+        let (case, origin) = (case(), origin_with_metalink(gone_later, document).await);
+        let run = case.get(&origin.url("/f.bin")).await;
+        let error = run.error();
+        assert_eq!(error.class(), ErrorClass::Verification, "{error}");
+        assert_eq!(
+            matches!(error, GetError::AllSourcesFailed { .. }),
+            pieces,
+            "{error}"
+        );
+        assert!(!run.has_warning("is not about the version it has"));
+        assert!(!case.path().exists());
+    }
 }

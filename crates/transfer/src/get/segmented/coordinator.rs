@@ -287,9 +287,7 @@ impl SegmentCoordinator<'_> {
             }
             CoordinatorEvent::PiecesChecked(checked) => {
                 let checked = checked.map_err(|e| self.local("read", e))?;
-                if let Some(end) = self.on_checked_pieces(checked).await? {
-                    return Ok(Some(end));
-                }
+                self.on_checked_pieces(checked).await?;
                 self.begin_checkpoint_if_due();
             }
             CoordinatorEvent::Tick => {
@@ -527,34 +525,22 @@ impl SegmentCoordinator<'_> {
     }
 
     /// Pieces were compared with their digests.
-    async fn on_checked_pieces(
-        &mut self,
-        checked: Vec<CheckedPiece>,
-    ) -> Result<Option<SegmentedEnd>, GetError> {
+    async fn on_checked_pieces(&mut self, checked: Vec<CheckedPiece>) -> Result<(), GetError> {
         for piece in checked {
             if piece.bad_count == 0 {
                 self.shared.table().on_good_piece(&piece.range);
                 continue;
             }
-            match self.pieces.on_bad_piece(&piece, &self.shared) {
-                BadPiece::WrongDocument => {
-                    return Ok(Some(SegmentedEnd::Restart(RestartReason::WrongDocument)));
-                }
-                BadPiece::GiveUp(error) => {
-                    self.checkpointer.discard(piece.range);
-                    return Err(error);
-                }
-                BadPiece::FetchAgain { warning, dropped } => {
-                    self.checkpointer.discard(piece.range);
-                    self.context.warn(warning).await;
-                    for source in dropped {
-                        let reason = "a piece from it does not match its digest";
-                        self.drop_source(source, reason).await;
-                    }
-                }
+            let bad = self.pieces.on_bad_piece(&piece, &self.shared);
+            self.checkpointer.discard(piece.range);
+            let BadPiece { warning, dropped } = bad?;
+            self.context.warn(warning).await;
+            for source in dropped {
+                let reason = "a piece from it does not match its digest";
+                self.drop_source(source, reason).await;
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     fn local(&self, action: &'static str, source: std::io::Error) -> GetError {

@@ -7,7 +7,7 @@ use haul_plan::{PieceRetry, RangeSet};
 
 use super::claim_table::{BadPieceSenders, ClaimTable};
 use super::state::SegmentedState;
-use crate::error::{GetError, VerificationError};
+use crate::error::GetError;
 use crate::get::piece_verifier::{CheckedPiece, PieceVerifier};
 use crate::warning::TransferWarning;
 
@@ -21,20 +21,13 @@ pub(super) struct PieceCheck {
     bad_ranges: RangeSet,
 }
 
-/// What follows from a bad piece.
+/// A bad piece that is fetched again.
 #[derive(Debug)]
-pub(super) enum BadPiece {
-    /// The digest itself is wrong: the document is about another version.
-    WrongDocument,
-    /// The piece is bad however often it is fetched.
-    GiveUp(GetError),
-    /// The piece is fetched again.
-    FetchAgain {
-        /// A warning, which names the senders.
-        warning: TransferWarning,
-        /// Sources that were dropped for it.
-        dropped: Vec<usize>,
-    },
+pub(super) struct BadPiece {
+    /// A warning, which names the senders.
+    pub(super) warning: TransferWarning,
+    /// Sources that were dropped for it.
+    pub(super) dropped: Vec<usize>,
 }
 
 impl PieceCheck {
@@ -91,18 +84,21 @@ impl PieceCheck {
     }
 
     /// A piece is bad: finds the sources to blame, and decides what follows. The piece counts as bad until it is discarded.
+    ///
+    /// # Errors
+    /// [`VerificationError::PieceDigest`](crate::VerificationError::PieceDigest) where to fetch the piece again would not help.
     pub(super) fn on_bad_piece(
         &mut self,
         piece: &CheckedPiece,
         shared: &SegmentedState,
-    ) -> BadPiece {
-        let CheckedPiece { range, bad_count } = piece;
+    ) -> Result<BadPiece, GetError> {
+        let range = &piece.range;
         let job_now = shared.job_now();
         let mut table = shared.table();
-        if self.disproves_document(&table, range) {
-            return BadPiece::WrongDocument;
+        if let Some(sender) = self.trusted_sender(&table, range) {
+            return Err(piece.error(&table.sources.get(sender).url));
         }
-        let blame = table.blame(range, *bad_count, job_now);
+        let blame = table.blame(range, piece.bad_count, job_now);
         tracing::debug!(?range, ?blame, "a bad piece");
         self.bad_ranges.insert(range.clone());
         let BadPieceSenders {
@@ -110,36 +106,29 @@ impl PieceCheck {
             dropped,
             retry,
         } = blame;
-        let url = |source: usize| (*table.sources.get(source).url).clone();
+        let url = |source: usize| &*table.sources.get(source).url;
         if retry == PieceRetry::GiveUp {
-            let (None, Some(verifier)) = (self.trusted_sources, &self.verifier) else {
-                return BadPiece::WrongDocument;
-            };
             let source = senders.first().copied().unwrap_or_default();
-            return BadPiece::GiveUp(GetError::verification(
-                haul_net::without_credentials(&url(source)),
-                VerificationError::PieceDigest {
-                    range: range.clone(),
-                    algorithm: verifier.algorithm(),
-                },
-            ));
+            return Err(piece.error(url(source)));
         }
         let senders = senders
             .iter()
-            .map(|source| haul_net::redacted_url(&url(*source)));
+            .map(|source| haul_net::redacted_url(url(*source)));
         let warning = TransferWarning::WrongPiece {
             range: range.clone(),
             senders: senders.collect(),
         };
-        BadPiece::FetchAgain { warning, dropped }
+        Ok(BadPiece { warning, dropped })
     }
 
-    /// Whether a bad piece shows that its digest is what is wrong: all of it came from a source that counts more than the document.
-    fn disproves_document(&self, table: &ClaimTable, range: &Range<u64>) -> bool {
-        self.trusted_sources.is_some_and(|trusted| {
-            let (senders, is_all) = table.senders(range);
-            is_all && matches!(senders[..], [only] if only < trusted)
-        })
+    /// The sender of all of a bad piece, if it counts more than the piece's digest.
+    fn trusted_sender(&self, table: &ClaimTable, range: &Range<u64>) -> Option<usize> {
+        let trusted = self.trusted_sources?;
+        let (senders, is_all) = table.senders(range);
+        match senders[..] {
+            [sender] if is_all && sender < trusted => Some(sender),
+            _ => None,
+        }
     }
 
     /// The journal no longer claims a bad piece: its bytes may be fetched again.
