@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::dispatch::JobDispatcherOptions;
 use haul_plan::{Checksum, ContentExpectation, MediaRange, PathLayout, RobotsTagPolicy};
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions};
 use haul_transfer::batch::{
     Batch, BatchDestination, BatchHaltKind, BatchOptions, BatchOutputError, BatchOutputs,
-    BatchSnapshot, BatchSummary, CommitGroupOptions, ListEntries, dispatcher_options,
+    BatchSnapshot, BatchSummary, CommitGroupOptions, JobDispatcherOptions, ListEntries,
+    dispatcher_options,
 };
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::DownloadList;

@@ -25,14 +25,10 @@ mod checkpoint;
 mod checksum;
 mod checksum_list;
 mod chunked_decoder;
-mod connection_control;
 mod content_coding;
 mod content_expectation;
 mod content_range;
-pub mod dispatch;
 mod download_limits;
-mod early_connections;
-mod error_limit;
 mod error_page;
 pub mod filename;
 mod folder_listing;
@@ -49,7 +45,6 @@ mod piece_digests;
 mod planted_file;
 mod range_set;
 mod read_ahead;
-mod recovery;
 mod redirect;
 mod remedy;
 mod request_failure;
@@ -57,12 +52,8 @@ mod requested_wait;
 mod response;
 mod response_digests;
 mod response_text;
-mod retry;
 mod robots_tag;
-mod segment;
 pub mod serving;
-mod shared_refusal;
-mod sources;
 mod stream;
 pub mod sync;
 mod token_bucket;
@@ -78,10 +69,6 @@ pub use checksum::{
 };
 pub use checksum_list::{ChecksumList, ChecksumListError};
 pub use chunked_decoder::{ChunkError, ChunkedDecoder, ChunkedPart};
-pub use connection_control::{
-    ConnectionControl, ConnectionControlOptions, ConnectionCountLimit, ConnectionRefusal,
-    ProgressSample,
-};
 pub use content_coding::ContentCoding;
 pub use content_expectation::{
     ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent, begins_html,
@@ -90,14 +77,12 @@ pub use content_range::{ContentRange, ContentRangeError};
 pub use download_limits::{
     DownloadLimitTracker, DownloadLimits, DownloadSample, ExceededLimit, MinRate,
 };
-pub use early_connections::{EarlyConnections, FirstRequestOutlook};
-pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use error_page::{DOCUMENT_BEGINNING, begins_other_document, is_page_for_name, may_be_page};
 pub use folder_listing::{FOLDER_LISTING_LINK, is_folder_listing};
 pub use glob::{Glob, GlobError, GlobProblem};
 pub use http_version::{
     AlpnOffer, HttpVersionChoice, REQUESTS_PER_NEW_CONNECTION, STREAMS_BEFORE_NEXT_CONNECTION,
-    http2_connections,
+    http2_connections, is_long_round_trip,
 };
 pub use ipv6_zone::{
     join_from_peer, split_zone, split_zone_of_host, split_zone_text, with_zone, zone_of_url,
@@ -114,7 +99,6 @@ pub use piece_digests::{PieceChecks, PieceDigests, PieceDigestsError};
 pub use planted_file::may_be_planted;
 pub use range_set::RangeSet;
 pub use read_ahead::{READ_BLOCK_BYTES, ReadAhead, ReadStep};
-pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};
 pub use redirect::{RedirectError, RedirectOptions, checked_location, follow_redirect};
 pub use remedy::{Remedy, TlsEndpoint, TransferTimeLimit, remedies_text};
 pub use request_failure::{RequestFailure, UnusableResponse};
@@ -126,13 +110,7 @@ pub use response::{
 };
 pub use response_digests::{ExpectedDigest, expected_digests, redirect_digests};
 pub use response_text::{MAX_RESPONSE_TEXT, first_line_of_text};
-pub use retry::{RequestRetries, RetryNumber, RetryOptions};
 pub use robots_tag::RobotsTagPolicy;
-pub use segment::{
-    Claim, ClaimId, ClaimProgress, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan,
-};
-pub use shared_refusal::{RefusalReach, RefusalStep, SharedRefusal};
-pub use sources::{IntegrityEvidence, NextSource, SourceContent, SourceMismatch, SourceSet};
 pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamResponseHead};
 pub use token_bucket::TokenBucket;
 pub use unix_time::{UnixTime, UnixTimeError};

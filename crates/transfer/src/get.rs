@@ -17,6 +17,7 @@ mod decode_pipe;
 mod destination;
 mod download_monitor;
 mod download_sources;
+mod early_connections;
 mod engine;
 mod expectations;
 mod expected_digests;
@@ -34,6 +35,7 @@ mod piece_verifier;
 mod request;
 mod reserved_names;
 mod run;
+mod segment_plan;
 mod segmented;
 mod sequential;
 mod single_response;
@@ -56,3 +58,6 @@ pub(crate) use single_response::{
     WholeFile, memory_budget,
 };
 pub use snapshot::{ConnectionReport, DownloadSnapshot, RequestSnapshot, SourceSnapshot};
+
+#[cfg(test)]
+mod tests;

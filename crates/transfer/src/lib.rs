@@ -13,6 +13,7 @@ mod body_channel;
 pub mod bucket;
 mod cause;
 mod checksum;
+mod connection_control;
 pub mod disk;
 mod error;
 mod event;
@@ -29,11 +30,14 @@ pub mod list;
 pub mod manifest;
 mod options;
 pub mod put;
+mod recovery;
 mod remote_file;
+mod sources;
 pub mod sync;
 mod warning;
 
 pub use body_channel::{BodySender, body_channel};
+pub use connection_control::ConnectionCountLimit;
 pub use error::{
     ErrorClass, ErrorDocument, GetError, HostFailureKind, LocalError, NetworkError, OriginError,
     VerificationError,
@@ -51,5 +55,6 @@ pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,
     default_state_directory,
 };
+pub use recovery::{RefusalReach, RequestRetries, RetryOptions};
 pub use remote_file::{RemoteFile, RemoteFileMetadata};
 pub use warning::TransferWarning;

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use haul_plan::{
     CheckpointOptions, Checksum, ContentExpectation, DigestAlgorithm, DownloadLimits, PieceDigests,
-    RetryOptions, RobotsTagPolicy,
+    RobotsTagPolicy,
 };
 use http::HeaderMap;
 use url::Url;
 
 use crate::body_channel::BodySender;
 use crate::disk::StorageWrapping;
+use crate::recovery::RetryOptions;
 
 /// How many connections a job may hold to its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,12 +17,13 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use haul_net::Client;
-use haul_plan::{READ_BLOCK_BYTES, ReadAhead, ReadStep, ResponseContent, RetryOptions};
+use haul_plan::{READ_BLOCK_BYTES, ReadAhead, ReadStep, ResponseContent};
 use http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::error::GetError;
+use crate::recovery::RetryOptions;
 use block_cache::BlockCache;
 use part_response::PartResponse;
 use range_body::RangeBody;

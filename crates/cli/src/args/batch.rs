@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use haul_plan::dispatch::RequestRate;
-use haul_plan::{ErrorLimit, MediaRange, PathTemplate};
+use haul_plan::{MediaRange, PathTemplate};
+use haul_transfer::batch::{ErrorLimit, RequestRate};
 use haul_transfer::list::ListFormat;
 
 use super::values::{SizeArg, choice, job_count};

@@ -7,11 +7,12 @@ use std::fs::File;
 use std::io::{self, Seek as _};
 use std::path::Path;
 
-use haul_plan::dispatch::JobDispatcherOptions;
-use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
+use haul_plan::{ContentExpectation, PathLayout};
 use haul_transfer::ConnectionCount;
 use haul_transfer::archive::ArchiveDestination;
-use haul_transfer::batch::{BatchOptions, CommitGroupOptions, dispatcher_options};
+use haul_transfer::batch::{
+    BatchOptions, CommitGroupOptions, ErrorLimit, JobDispatcherOptions, dispatcher_options,
+};
 use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat};
 
 use super::SettingError;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haul_net::{ClientConfig, ConnectorConfig, ProxyRules};
-use haul_plan::{DownloadLimits, RetryOptions};
+use haul_plan::DownloadLimits;
+use haul_transfer::RetryOptions;
 use url::Url;
 
 use super::credentials::user_credentials;

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use haul_net::RequestTimings;
 use haul_plan::sync::ListedVersion;
-use haul_plan::{
-    ContentExpectation, NextSource, RecoveryPolicy, ResourceId, RetryOptions, SourceSet,
-};
+use haul_plan::{ContentExpectation, ResourceId};
 use http::StatusCode;
 use tokio::time::Instant;
 use url::Url;
@@ -18,6 +16,8 @@ use crate::get::ResponseInfo;
 use crate::list::ListEntry;
 use crate::manifest::{JobRowState, ManifestRow, RowTimings};
 use crate::options::{DownloadJob, JobOutput};
+use crate::recovery::{RecoveryPolicy, RetryOptions};
+use crate::sources::{NextSource, SourceSet};
 
 /// One job of a batch.
 #[derive(Debug)]

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::dispatch::{
+use tokio::time::Instant;
+
+use super::dispatch::{
     DispatchDecision, IdleHosts, JobDispatcher, JobDispatcherOptions, JobRunReport, JobRunResult,
     JobTicket, RequestedPause,
 };
-use tokio::time::Instant;
-
 use super::host_memory::HostMemory;
 use super::job::BatchJob;
 

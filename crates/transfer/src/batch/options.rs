@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_plan::dispatch::JobDispatcherOptions;
-use haul_plan::{Checksum, ErrorLimit, PathLayout, Remedy};
+use haul_plan::{Checksum, PathLayout, Remedy};
 
 use url::Url;
 
+use super::dispatch::JobDispatcherOptions;
+use super::error_limit::ErrorLimit;
 use crate::error::ErrorClass;
 
 /// Settings of a [`Batch`](super::Batch).

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use haul_net::FetchResponse;
 use haul_plan::{
-    ExpectedDigest, IntegrityEvidence, PieceChecks, PieceDigests, ResourceVersion, ResponseContent,
-    UnexpectedContent, expected_digests,
+    ExpectedDigest, PieceChecks, PieceDigests, ResourceVersion, ResponseContent, UnexpectedContent,
+    expected_digests,
 };
 use http::StatusCode;
 use url::Url;
@@ -17,6 +17,7 @@ use crate::disk::PartialStorage;
 use crate::error::{GetError, VerificationError};
 use crate::journal::JournalHeader;
 use crate::options::{ConnectionCount, DownloadJob, GetOptions, JobOutput};
+use crate::sources::IntegrityEvidence;
 
 /// The name of a Metalink document, as the expected source of a digest.
 pub(super) const DOCUMENT: &str = "the Metalink document";

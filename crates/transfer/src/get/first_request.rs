@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use haul_net::{FetchResponse, RangeByRoundTrip, ResponseObserver};
-use haul_plan::{BytesOnDisk, RangeSet, RequestFailure, ResponseContent, SegmentPlan};
+use haul_plan::{BytesOnDisk, RangeSet, RequestFailure, ResponseContent};
 use tokio::task::JoinSet;
 use url::Url;
 
@@ -18,6 +18,7 @@ use super::download_sources::DownloadSources;
 use super::host_limits::HostPermit;
 use super::partial_download::ResumedDownload;
 use super::request::{check_robots_tag, check_total, conditions, send};
+use super::segment_plan::SegmentPlan;
 use super::source_recovery::recover;
 use crate::disk::StoredValidators;
 use crate::error::GetError;

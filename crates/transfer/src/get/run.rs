@@ -2,13 +2,13 @@
 //!
 //! An attempt sends the first request, whose response decides the strategy: a part leads to [`segmented`], the whole file to
 //! [`sequential`]. A strategy may end with a reason to begin again, an attempt with an error that another source can help against. The
-//! [`RecoveryPolicy`](haul_plan::RecoveryPolicy) sees to it that this does not go on for ever.
+//! [`RecoveryPolicy`](crate::recovery::RecoveryPolicy) sees to it that this does not go on for ever.
 
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haul_plan::{ResponseContent, SourceSet};
+use haul_plan::ResponseContent;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +39,7 @@ use crate::disk::{DownloadPaths, StoredValidators, blocking};
 use crate::error::{GetError, LocalError, VerificationError};
 use crate::event::TransferEvent;
 use crate::options::{DownloadJob, DownloadOutcome, ExistingFilePolicy};
+use crate::sources::SourceSet;
 use crate::warning::TransferWarning;
 
 /// What a download begins with.

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use haul_net::{ConnectObserver, FetchRequest, FetchResponse, RequestTimings};
 use haul_plan::{
     BytesOnDisk, ContentExpectation, DOCUMENT_BEGINNING, RangeSet, RequestFailure, ResourceVersion,
-    ResponseContent, SegmentPlan, UnusableResponse, begins_other_document,
+    ResponseContent, UnusableResponse, begins_other_document,
 };
 use http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -35,6 +35,7 @@ use super::gathered_chunks::GatheredChunks;
 use super::host_limits::{HostConnections, HostPermit, RequestPermit};
 use super::page_check::PageCheck;
 use super::request::{check_robots_tag, check_total, conditions, send};
+use super::segment_plan::SegmentPlan;
 use crate::disk::{StoredValidators, UnnamedFile, blocking, directory_of, file_beginning};
 use crate::options::DownloadJob;
 

@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use haul_net::{Kind, redacted_url};
 use haul_plan::upload::PartPlanError;
-use haul_plan::{RefusalReach, Remedy, RetryAfterText};
+use haul_plan::{Remedy, RetryAfterText};
 use haul_s3::{S3Address, S3Error, S3ErrorKind};
 use http::StatusCode;
 use url::Url;
@@ -14,6 +14,7 @@ use url::Url;
 use super::options::UploadTarget;
 use crate::bucket::BucketError;
 use crate::error::{ErrorClass, wait_remedies};
+use crate::recovery::RefusalReach;
 
 /// A failed upload. The object that the target names is the old one, or none.
 #[derive(Debug, thiserror::Error)]

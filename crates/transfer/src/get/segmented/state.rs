@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use haul_net::{Client, FetchResponse};
 use haul_plan::{
-    RequestFailure, ResponseContent, RobotsTagPolicy, SourceContent, UnusableResponse,
-    expected_digests,
+    RequestFailure, ResponseContent, RobotsTagPolicy, UnusableResponse, expected_digests,
 };
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -25,6 +24,7 @@ use crate::get::download_sources::DownloadSource;
 use crate::get::host_limits::HostLimits;
 use crate::get::request::{check_robots_tag, send};
 use crate::get::snapshot::{DownloadSnapshot, SnapshotSource};
+use crate::sources::SourceContent;
 
 /// The state that all workers of a job read and write.
 #[derive(Debug)]

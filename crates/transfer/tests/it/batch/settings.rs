@@ -1,9 +1,9 @@
 //! A batch's settings: names of files, expected types and sizes, the error limit, header fields.
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
-use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
+use haul_plan::{ContentExpectation, PathLayout};
 use haul_transfer::ErrorClass;
-use haul_transfer::batch::BatchHaltKind;
+use haul_transfer::batch::{BatchHaltKind, ErrorLimit};
 use haul_transfer::list::ListEntry;
 use haul_transfer::manifest::{JobRowState, ManifestRow, RowTimings};
 
