@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::{Checksum, ContentExpectation, MediaRange, PathLayout, RobotsTagPolicy};
+use haul_plan::Checksum;
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions};
 use haul_transfer::batch::{
     Batch, BatchDestination, BatchHaltKind, BatchOptions, BatchOutputError, BatchOutputs,
@@ -15,7 +15,10 @@ use haul_transfer::batch::{
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::DownloadList;
 use haul_transfer::manifest::ManifestRow;
-use haul_transfer::{ConnectionCount, ErrorClass, GetOptions, TransferEvent};
+use haul_transfer::{
+    ConnectionCount, ContentExpectation, ErrorClass, GetOptions, MediaRange, PathLayout,
+    RobotsTagPolicy, TransferEvent,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tokio::runtime::Handle;

@@ -9,10 +9,10 @@ use haul_net::{
     AddressFamily, ClientCertificate, ClientConfig, HttpVersionChoice, Login, NoProxy,
     PinnedAddress, Proxy, ProxyRules, Secret, TlsOptions, UrlError,
 };
-use haul_plan::{DownloadLimits, MinRate, RedirectOptions};
+use haul_plan::RedirectOptions;
 use haul_s3::S3Config;
 use haul_transfer::list::{BadLineProblem, parse_list_url};
-use haul_transfer::{ConnectionCount, RetryOptions};
+use haul_transfer::{ConnectionCount, DownloadLimits, MinRate, RetryOptions};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use pyo3::prelude::*;

@@ -243,7 +243,8 @@ impl FromStr for Checksum {
 impl Checksum {
     /// A digest without its algorithm, which its length selects: the first of that length. BLAKE3's have the length of SHA-256's, which are
     /// far more common.
-    pub(crate) fn from_hex(hex: &str) -> Option<Self> {
+    #[must_use]
+    pub fn from_hex(hex: &str) -> Option<Self> {
         let digest = decode_hex(hex)?;
         let length = Some(digest.len()).filter(|length| *length >= SHORTEST_BARE)?;
         let algorithm = DigestAlgorithm::ALL

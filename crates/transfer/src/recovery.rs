@@ -1,6 +1,6 @@
 //! What a failed request leads to: one policy, for jobs with one source and for jobs with many.
 //!
-//! [`classify_response`](haul_plan::classify_response) says why a response cannot be used, the transport says how a connection
+//! [`classify_response`](crate::response::classify_response) says why a response cannot be used, the transport says how a connection
 //! failed. A [`RecoveryPolicy`] knows the history of every source of a job and decides what comes next: the same request again,
 //! after which pause, fewer connections, the URL from before its redirects, another source, no If-Range, one stream, the first byte again,
 //! or the end of the job. Its callers, a download of one file and a batch of many, carry the decision out.

@@ -7,13 +7,12 @@ use std::fs::File;
 use std::io::{self, Seek as _};
 use std::path::Path;
 
-use haul_plan::{ContentExpectation, PathLayout};
-use haul_transfer::ConnectionCount;
 use haul_transfer::archive::ArchiveDestination;
 use haul_transfer::batch::{
     BatchOptions, CommitGroupOptions, ErrorLimit, JobDispatcherOptions, dispatcher_options,
 };
 use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat};
+use haul_transfer::{ConnectionCount, ContentExpectation, PathLayout};
 
 use super::SettingError;
 use super::credentials::complete_passwords;

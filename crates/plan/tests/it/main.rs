@@ -1,4 +1,4 @@
-//! The plan as a whole: properties of the segment map under any order of events, and downloads in simulated time.
+//! Parsers of header fields, under fields that are nearly right.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,4 +6,3 @@
 )]
 
 mod hostile_headers;
-mod hostile_names;

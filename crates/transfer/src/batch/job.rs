@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_net::RequestTimings;
-use haul_plan::sync::ListedVersion;
-use haul_plan::{ContentExpectation, ResourceId};
 use http::StatusCode;
 use tokio::time::Instant;
 use url::Url;
 
 use crate::disk::{DownloadPaths, StoredValidators};
 use crate::get::ResponseInfo;
+use crate::layout::ResourceId;
 use crate::list::ListEntry;
+use crate::listed_version::ListedVersion;
 use crate::manifest::{JobRowState, ManifestRow, RowTimings};
 use crate::options::{DownloadJob, JobOutput};
 use crate::recovery::{RecoveryPolicy, RetryOptions};
+use crate::response::ContentExpectation;
 use crate::sources::{NextSource, SourceSet};
 
 /// One job of a batch.

@@ -1,4 +1,4 @@
-//! The jobs of a batch: `plan`'s dispatcher behind a lock, with the clock that it needs.
+//! The jobs of a batch: the dispatcher behind a lock, with the clock that it needs.
 //!
 //! The reader adds jobs, workers take them and report how their attempts ended, the coordinator looks whether any are
 //! left. A lock and not a task that owns the dispatcher: each job calls here about five times, and each call holds the

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haul_net::Client;
-use haul_plan::MinRate;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::MinRate;
 use super::download_monitor::{BodyMeter, DownloadMonitor};
 use super::host_limits::HostLimits;
 use super::reserved_names::ReservedNames;

@@ -8,7 +8,6 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use haul_net::{CredentialScope, FetchRequest, FetchResponse};
-use haul_plan::{RequestFailure, UnusableResponse};
 use http::HeaderMap;
 use url::Url;
 
@@ -17,6 +16,7 @@ use super::snapshot::SourceSnapshot;
 use crate::error::GetError;
 use crate::options::DownloadJob;
 use crate::recovery::{RecoveryPolicy, RetryOptions};
+use crate::response::{RequestFailure, UnusableResponse};
 use crate::sources::SourceSet;
 
 /// Connections of one job in all, however many sources it has.

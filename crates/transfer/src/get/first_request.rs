@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use haul_net::{FetchResponse, RangeByRoundTrip, ResponseObserver};
-use haul_plan::{BytesOnDisk, RangeSet, RequestFailure, ResponseContent};
 use tokio::task::JoinSet;
 use url::Url;
 
@@ -22,6 +21,8 @@ use super::segment_plan::SegmentPlan;
 use super::source_recovery::recover;
 use crate::disk::StoredValidators;
 use crate::error::GetError;
+use crate::range_set::RangeSet;
+use crate::response::{BytesOnDisk, RequestFailure, ResponseContent};
 
 /// A first response that a strategy can begin with. Its body is not read yet.
 #[derive(Debug)]

@@ -6,11 +6,7 @@
 use std::time::Duration;
 
 use haul_net::FetchRequest;
-use haul_plan::metalink::{self, MetalinkFile};
-use haul_plan::{
-    DigestAlgorithm, EntityTag, ExpectedDigest, LinkHeader, ResponseContent, expected_digests,
-    parse_link_headers,
-};
+use haul_plan::{DigestAlgorithm, EntityTag, ExpectedDigest, expected_digests};
 use http::StatusCode;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -21,6 +17,9 @@ use super::download_sources::DownloadSources;
 use super::expectations::{DOCUMENT, DocumentDigests, FileExpectations};
 use super::first_request::FirstResponse;
 use crate::disk::blocking;
+use crate::metalink;
+use crate::metalink::MetalinkFile;
+use crate::response::{LinkHeader, ResponseContent, parse_link_headers};
 
 /// Time for fetching the document: the first response waits meanwhile.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -7,12 +7,14 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use haul_plan::{DigestAlgorithm, PieceChecks, RangeSet};
+use haul_plan::DigestAlgorithm;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::PieceChecks;
 use crate::checksum::DigestSet;
 use crate::disk::PartialStorage;
+use crate::range_set::RangeSet;
 
 /// How much is read at once, in bytes.
 const READ_SIZE: usize = 256 * 1024;

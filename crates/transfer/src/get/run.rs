@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haul_plan::ResponseContent;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +38,7 @@ use crate::disk::{DownloadPaths, StoredValidators, blocking};
 use crate::error::{GetError, LocalError, VerificationError};
 use crate::event::TransferEvent;
 use crate::options::{DownloadJob, DownloadOutcome, ExistingFilePolicy};
+use crate::response::ResponseContent;
 use crate::sources::SourceSet;
 use crate::warning::TransferWarning;
 

@@ -19,8 +19,10 @@ mod takeover;
 use std::ops::Range;
 use std::time::Duration;
 
-use haul_plan::{RangeSet, is_long_round_trip};
+use haul_plan::is_long_round_trip;
 use segment_size::ConnectionPace;
+
+use crate::range_set::RangeSet;
 pub(super) use segment_size::SegmentOptions;
 pub(super) use takeover::ClaimTakeover;
 use takeover::TakeoverSplit;

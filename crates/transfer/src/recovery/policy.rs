@@ -14,12 +14,12 @@
 
 use std::time::Duration;
 
-use haul_plan::{RequestFailure, UnusableResponse};
 use http::StatusCode;
 
 use super::history::FailureHistory;
 use super::retry::{FailureTimes, RetryLimit, RetryNumber, RetryOptions};
 use super::{FailureContext, PieceRetry, RecoveryAction};
+use crate::response::{RequestFailure, UnusableResponse};
 use crate::sources::{NextSource, SourceSet};
 
 /// Retries of a source while other sources work: one failure may be an accident, two a coincidence.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use haul_net::{Client, FetchResponse};
-use haul_plan::{RequestFailure, ResourceVersion, ResponseContent, UnusableResponse};
+use haul_plan::ResourceVersion;
 use http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -18,6 +18,7 @@ use super::{MAX_RESERVED, RemoteFile, index};
 use crate::error::GetError;
 use crate::get::AttemptError;
 use crate::recovery::RetryOptions;
+use crate::response::{RequestFailure, ResponseContent, UnusableResponse};
 
 /// What a response says of a file.
 #[derive(Debug, Clone)]

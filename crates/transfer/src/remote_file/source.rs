@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use haul_net::{Client, FetchRequest, FetchResponse};
-use haul_plan::{RequestFailure, ResourceVersion, ResponseContent, UnusableResponse};
+use haul_plan::ResourceVersion;
 use http::HeaderMap;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use super::part_response::PartResponse;
 use crate::error::{GetError, VerificationError};
 use crate::get::{AttemptError, send};
 use crate::recovery::{FailureContext, RecoveryAction, RecoveryPolicy, RetryOptions};
+use crate::response::{RequestFailure, ResponseContent, UnusableResponse};
 
 /// The number of the only source.
 const SOURCE: usize = 0;

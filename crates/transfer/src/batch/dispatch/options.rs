@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use haul_plan::RequestFailure;
-
 use super::request_rate::RequestRate;
 use super::slab_list::SlabKey;
 use crate::recovery::RetryOptions;
+use crate::response::RequestFailure;
 
 /// How many requests one origin gets at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! One rule a test; whole batches are simulated in `tests/it`.
+//! One rule a test; [`batch`] and those beside it simulate whole batches.
 
 mod batch;
 mod batch_hosts;

@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use haul_plan::RequestFailure;
 use http::StatusCode;
 
 use super::attempt::Attempt;
@@ -13,6 +12,7 @@ use crate::batch::outcome::JobOutcome;
 use crate::error::{ErrorClass, GetError, LocalError, NetworkError};
 use crate::get::{AttemptError, RedirectTarget, is_unreachable};
 use crate::recovery::{FailureContext, RecoveryAction};
+use crate::response::RequestFailure;
 
 /// A body that breaks off after so many bytes is requested again with a partial file. A smaller one is requested whole, which costs
 /// less, and leaves nothing when it fails.

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
-use haul_plan::RangeSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::get::download_sources::DownloadSources;
@@ -14,6 +13,7 @@ use crate::get::segment_plan::{Claim, ClaimId, ClaimRequest, SegmentPlan};
 use crate::get::snapshot::{DownloadSnapshot, RequestSnapshot};
 use crate::get::unsynced_ranges::UnsyncedRanges;
 use crate::journal::SavedRange;
+use crate::range_set::RangeSet;
 use crate::recovery::PieceRetry;
 use crate::sources::SourceSet;
 
@@ -311,8 +311,9 @@ impl ClaimTable {
 mod tests {
     use crate::get::segment_plan::SegmentOptions;
     use crate::recovery::{FailureContext, RecoveryAction, RecoveryPolicy, RetryOptions};
+    use crate::response::RequestFailure;
     use crate::sources::{IntegrityEvidence, SourceContent};
-    use haul_plan::{RequestFailure, ResourceVersion};
+    use haul_plan::ResourceVersion;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The owner of a job's workers, and of everything that changes their number.
 //!
-//! `select!` only makes a [`CoordinatorEvent`]; [`SegmentCoordinator::on_event`] carries out what `plan` decides about it: how many
+//! `select!` only makes a [`CoordinatorEvent`]; [`SegmentCoordinator::on_event`] carries out what is decided about it: how many
 //! connections ([`ConnectionControl`]), which source gets the next one, what a failure leads to
 //! ([`RecoveryPolicy`](crate::recovery::RecoveryPolicy)).
 
@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_net::FetchResponse;
-use haul_plan::RequestFailure;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
@@ -32,6 +31,7 @@ use crate::get::piece_verifier::CheckedPiece;
 use crate::get::snapshot::ConnectionReport;
 use crate::get::strategy::RestartReason;
 use crate::recovery::{FailureContext, RecoveryAction};
+use crate::response::RequestFailure;
 use crate::warning::TransferWarning;
 
 /// How the workers ended, when not with an error.

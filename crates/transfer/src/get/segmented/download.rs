@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use haul_net::FetchResponse;
-use haul_plan::RangeSet;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -33,6 +32,7 @@ use crate::get::strategy::{
 };
 use crate::journal::{Journal, JournalHeader};
 use crate::options::ConnectionCount;
+use crate::range_set::RangeSet;
 use crate::sources::SourceContent;
 use crate::warning::TransferWarning;
 
@@ -248,7 +248,7 @@ fn coordinator<'a>(
     let trusted_sources = expectations.has_document_pieces().then_some(listed);
     let piece_length = expectations
         .piece_digests()
-        .map(haul_plan::PieceDigests::length);
+        .map(crate::get::PieceDigests::length);
     let segments = context.engine.segment_options(max_connections);
     let plan = SegmentPlan::new(total, done, segments);
     let table = ClaimTable::new(plan, std::mem::take(sources), verifier.is_some());

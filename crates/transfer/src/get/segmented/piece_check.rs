@@ -3,12 +3,11 @@
 use std::io;
 use std::ops::Range;
 
-use haul_plan::RangeSet;
-
 use super::claim_table::{BadPieceSenders, ClaimTable};
 use super::state::SegmentedState;
 use crate::error::{GetError, VerificationError};
 use crate::get::piece_verifier::{CheckedPiece, PieceVerifier};
+use crate::range_set::RangeSet;
 use crate::recovery::PieceRetry;
 use crate::warning::TransferWarning;
 

@@ -5,13 +5,12 @@
 
 use std::time::Duration;
 
-use haul_plan::RangeSet;
-
 use super::simulated_link::{SimulatedConnection, SimulatedLink};
 use crate::connection_control::{
     ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample,
 };
 use crate::get::segment_plan::{Claim, ClaimId, SegmentOptions, SegmentPlan};
+use crate::range_set::RangeSet;
 
 /// After so long without a byte a request has failed.
 const STALL: Duration = Duration::from_secs(30);

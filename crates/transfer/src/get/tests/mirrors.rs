@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
-use haul_plan::{RangeSet, RequestFailure, ResourceVersion};
+use haul_plan::ResourceVersion;
 
 use crate::connection_control::{ConnectionControl, ConnectionControlOptions, ProgressSample};
 use crate::get::segment_plan::{Claim, ClaimRequest, SegmentOptions, SegmentPlan};
+use crate::range_set::RangeSet;
 use crate::recovery::{FailureContext, RecoveryAction, RecoveryPolicy, RetryOptions};
+use crate::response::RequestFailure;
 use crate::sources::{IntegrityEvidence, SourceContent, SourceSet};
 
 const MIB: f64 = 1_048_576.0;

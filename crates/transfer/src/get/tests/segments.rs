@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use haul_plan::RangeSet;
 use proptest::prelude::*;
 
 use crate::get::segment_plan::{Claim, ClaimRequest, SegmentOptions, SegmentPlan};
+use crate::range_set::RangeSet;
 
 /// Small sizes, so that a file of thousands of bytes has many segments.
 fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use haul_plan::RangeSet;
-
 use crate::get::segment_plan::{Claim, SegmentOptions, SegmentPlan};
+use crate::range_set::RangeSet;
 
 /// A slow worker has a claim of 64 MiB and got 1 MiB in a second. Returns the claim of an idle worker.
 fn claim_of_idle_worker(options: SegmentOptions) -> Option<Claim> {

@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use haul_plan::RangeSet;
-
 use super::tcp_link::{TcpLink, TcpPath, whole};
 use crate::connection_control::{ConnectionControl, ConnectionControlOptions, ProgressSample};
 use crate::get::segment_plan::{Claim, ClaimId, SegmentOptions, SegmentPlan};
+use crate::range_set::RangeSet;
 
 /// The engine looks for work at least this often.
 const TICK: Duration = Duration::from_millis(100);

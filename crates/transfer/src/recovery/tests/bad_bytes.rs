@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use haul_plan::{DigestAlgorithm, ExpectedDigest, RequestFailure, ResourceVersion};
+use haul_plan::{DigestAlgorithm, ExpectedDigest, ResourceVersion};
 use http::StatusCode;
 use proptest::prelude::*;
 
 use super::super::*;
 use super::many_sources::*;
+use crate::response::RequestFailure;
 use crate::sources::{IntegrityEvidence, NextSource, SourceContent, SourceMismatch};
 
 #[test]

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use haul_plan::{RequestFailure, ResourceVersion, UnusableResponse};
+use haul_plan::ResourceVersion;
 use http::StatusCode;
 use proptest::prelude::*;
 
 use super::super::*;
 use crate::recovery::RetryOptions;
+use crate::response::{RequestFailure, UnusableResponse};
 use crate::sources::{IntegrityEvidence, SourceContent};
 
 /// No other connection delivers.
