@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use haul_net::{
     AddressFamily, ClientCertificate, ClientConfig, HttpVersionChoice, Login, NoProxy,
-    PinnedAddress, Proxy, ProxyRules, Secret, TlsOptions, UrlError,
+    PinnedAddress, Proxy, ProxyRules, RedirectOptions, Secret, TlsOptions, UrlError,
 };
-use haul_plan::RedirectOptions;
 use haul_s3::S3Config;
 use haul_transfer::list::{BadLineProblem, parse_list_url};
 use haul_transfer::{ConnectionCount, DownloadLimits, MinRate, RetryOptions};

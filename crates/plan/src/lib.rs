@@ -16,13 +16,11 @@ mod http_version;
 mod ipv6_zone;
 mod original_file;
 mod planted_file;
-mod redirect;
 mod remedy;
 mod requested_wait;
 mod response_digests;
 pub mod serving;
 mod token_bucket;
-pub mod tunnel;
 mod unix_time;
 pub mod upload;
 mod validator;
@@ -42,7 +40,6 @@ pub use ipv6_zone::{
 };
 pub use original_file::OriginalFile;
 pub use planted_file::may_be_planted;
-pub use redirect::{RedirectError, RedirectOptions, checked_location, follow_redirect};
 pub use remedy::{Remedy, TlsEndpoint, TransferTimeLimit, remedies_text};
 pub use requested_wait::{
     MIN_NOTED_WAIT, RetryAfterText, WaitText, parse_retry_after, requested_wait,

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use haul_net::{ClientConfig, ConnectorConfig};
-use haul_plan::RedirectOptions;
+use haul_net::{ClientConfig, ConnectorConfig, RedirectOptions};
 use haul_transfer::RetryOptions;
 
 use super::peer::{AddressArgs, NoProxyArgs, PeerTlsArgs, ProxyTlsArgs};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use haul_net::ClientConfig;
-use haul_plan::{HttpVersionChoice, RedirectOptions};
+use haul_net::{ClientConfig, RedirectOptions};
+use haul_plan::HttpVersionChoice;
 use haul_s3::S3Address;
 use haul_transfer::{
     ConnectionCount, ExistingFilePolicy, GetOptions, Glob, JobOutput, default_state_directory,

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
+use haul_plan::join_from_peer;
 use http::header::{HeaderMap, HeaderValue, LOCATION};
 use percent_encoding::{CONTROLS, percent_encode};
 use url::Url;
-
-use crate::ipv6_zone::join_from_peer;
 
 /// The longest Location that is followed, in bytes: signed URLs have up to two thousand.
 const MAX_LOCATION_BYTES: usize = 16 * 1024;
@@ -72,7 +71,7 @@ pub enum RedirectError {
 ///
 /// # Errors
 /// The redirect must not be followed.
-pub fn follow_redirect(
+pub(crate) fn follow_redirect(
     from: &Url,
     headers: &HeaderMap,
     hops: usize,
@@ -114,7 +113,7 @@ pub fn follow_redirect(
 ///
 /// # Errors
 /// [`RedirectError::AmbiguousLocation`].
-pub fn checked_location(headers: &HeaderMap) -> Result<Option<&HeaderValue>, RedirectError> {
+pub(crate) fn checked_location(headers: &HeaderMap) -> Result<Option<&HeaderValue>, RedirectError> {
     let mut locations = headers.get_all(LOCATION).iter();
     let location = locations.next();
     if locations.any(|other| Some(other) != location) {

@@ -86,7 +86,7 @@ impl Default for TimeoutOptions {
 
 /// Which limit a peer exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum TimeoutKind {
+pub(super) enum TimeoutKind {
     /// The TLS handshake.
     #[error("the handshake took too long")]
     Handshake,
@@ -116,7 +116,7 @@ enum IdleConnectionWait {
 ///
 /// The internal clock stops during a pause of the server, so a pause moves every deadline and nothing else.
 #[derive(Debug, Clone)]
-pub struct Timeouts {
+pub(super) struct Timeouts {
     options: TimeoutOptions,
     /// What the server waits for, while no request is being processed.
     awaiting: IdleConnectionWait,
@@ -145,7 +145,7 @@ pub struct Timeouts {
 impl Timeouts {
     /// Timeouts of a connection accepted at `now`, which begins with a handshake.
     #[must_use]
-    pub fn new(options: TimeoutOptions, now: Duration) -> Self {
+    pub(super) fn new(options: TimeoutOptions, now: Duration) -> Self {
         Self {
             options,
             awaiting: IdleConnectionWait::Handshake,
@@ -163,13 +163,13 @@ impl Timeouts {
     }
 
     /// The TLS handshake is done, or there is none.
-    pub fn handshake_done(&mut self, now: Duration) {
+    pub(super) fn handshake_done(&mut self, now: Duration) {
         self.awaiting = IdleConnectionWait::Request;
         self.awaiting_since = self.unpaused_time(now);
     }
 
     /// A byte of a request's head arrived. Only the first byte of each head counts.
-    pub fn head_started(&mut self, now: Duration) {
+    pub(super) fn head_started(&mut self, now: Duration) {
         if !self.has_no_request() {
             self.head_is_pipelined = true;
         } else if !matches!(self.awaiting, IdleConnectionWait::Head) {
@@ -179,14 +179,14 @@ impl Timeouts {
     }
 
     /// A request's head is complete; the server processes it now.
-    pub fn head_done(&mut self) {
+    pub(super) fn head_done(&mut self) {
         self.awaiting = IdleConnectionWait::Request;
         self.head_is_pipelined = false;
         self.exchanges = self.exchanges.saturating_add(1);
     }
 
     /// The server begins to read a request's body.
-    pub fn body_started(&mut self, now: Duration) {
+    pub(super) fn body_started(&mut self, now: Duration) {
         if self.bodies == 0 {
             self.body_rate
                 .start(self.unpaused_time(now), self.options.grace);
@@ -195,18 +195,18 @@ impl Timeouts {
     }
 
     /// Bytes of a request's body arrived.
-    pub fn body_received(&mut self, bytes: u64) {
+    pub(super) fn body_received(&mut self, bytes: u64) {
         self.body_rate.add(bytes);
     }
 
     /// A request's body has ended, or the server will not read the rest.
-    pub fn body_done(&mut self, now: Duration) {
+    pub(super) fn body_done(&mut self, now: Duration) {
         self.bodies = self.bodies.saturating_sub(1);
         self.await_next_request(now);
     }
 
     /// The server begins to send a response.
-    pub fn response_started(&mut self, now: Duration) {
+    pub(super) fn response_started(&mut self, now: Duration) {
         if self.responses == 0 {
             self.reader_rate
                 .start(self.unpaused_time(now), self.options.grace);
@@ -215,19 +215,19 @@ impl Timeouts {
     }
 
     /// The peer has read bytes of responses.
-    pub fn response_sent(&mut self, bytes: u64) {
+    pub(super) fn response_sent(&mut self, bytes: u64) {
         self.reader_rate.add(bytes);
     }
 
     /// A response has been sent, and with it the exchange is over.
-    pub fn response_done(&mut self, now: Duration) {
+    pub(super) fn response_done(&mut self, now: Duration) {
         self.responses = self.responses.saturating_sub(1);
         self.exchanges = self.exchanges.saturating_sub(1);
         self.await_next_request(now);
     }
 
     /// The server makes the peer wait: no time passes until [`Timeouts::resume`]. Pauses may overlap.
-    pub fn pause(&mut self, now: Duration) {
+    pub(super) fn pause(&mut self, now: Duration) {
         if self.pauses == 0 {
             self.paused_at = now;
         }
@@ -235,7 +235,7 @@ impl Timeouts {
     }
 
     /// Ends a pause. Time passes again when this was called as often as [`Timeouts::pause`].
-    pub fn resume(&mut self, now: Duration) {
+    pub(super) fn resume(&mut self, now: Duration) {
         if self.pauses == 1 {
             self.total_paused = self
                 .total_paused
@@ -247,7 +247,7 @@ impl Timeouts {
     /// When the next check is due; [`Duration::MAX`] if no limit applies. Bytes that arrived move it only in
     /// [`Timeouts::check`].
     #[must_use]
-    pub fn deadline(&self) -> Duration {
+    pub(super) fn deadline(&self) -> Duration {
         if self.pauses > 0 {
             return Duration::MAX;
         }
@@ -256,7 +256,7 @@ impl Timeouts {
 
     /// The limit that the peer has exceeded, if any. `None` means that [`Timeouts::deadline`] is in the
     /// future.
-    pub fn check(&mut self, now: Duration) -> Option<TimeoutKind> {
+    pub(super) fn check(&mut self, now: Duration) -> Option<TimeoutKind> {
         if self.pauses > 0 {
             return None;
         }
@@ -271,14 +271,14 @@ impl Timeouts {
 
     /// When the connection became idle; `None` if it is not. `None` in a pause, too: a request may have arrived meanwhile.
     #[must_use]
-    pub fn idle_since(&self) -> Option<Duration> {
+    pub(super) fn idle_since(&self) -> Option<Duration> {
         (self.is_idle() && self.pauses == 0)
             .then(|| self.awaiting_since.saturating_add(self.total_paused))
     }
 
     /// Whether the server is neither processing a request nor reading the head of one.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.has_no_request() && matches!(self.awaiting, IdleConnectionWait::Request)
     }
 

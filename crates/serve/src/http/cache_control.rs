@@ -6,7 +6,7 @@ use http::HeaderValue;
 /// but shared caches must not store it (RFC 9111 5.2.2.7). Without a login in the request, as with a signed
 /// URL, they would serve it to anybody.
 #[must_use]
-pub fn private_cache_control(public_value: Option<&HeaderValue>) -> HeaderValue {
+pub(super) fn private_cache_control(public_value: Option<&HeaderValue>) -> HeaderValue {
     let public_value = public_value
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();

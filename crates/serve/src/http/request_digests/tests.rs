@@ -160,7 +160,7 @@ proptest! {
             let expected = ExpectedDigest { algorithm, digest, field: "Repr-Digest" };
             prop_assert_eq!(request_digests(&headers), Ok(vec![expected.clone()]));
             // The client parses what the server writes.
-            prop_assert_eq!(crate::expected_digests(&headers, false), vec![expected]);
+            prop_assert_eq!(haul_plan::expected_digests(&headers, false), vec![expected]);
         } else {
             prop_assert_eq!(algorithm, DigestAlgorithm::Blake3);
         }

@@ -37,7 +37,7 @@ const LOGIN_RETRY_DELAY: Duration = Duration::from_secs(600);
 
 /// The state of a pool.
 #[derive(Debug, Clone)]
-pub struct WarmPoolPlan {
+pub(super) struct WarmPoolPlan {
     options: WarmPoolOptions,
     /// Attempts under way.
     opening: usize,
@@ -52,7 +52,7 @@ pub struct WarmPoolPlan {
 impl WarmPoolPlan {
     /// An empty pool.
     #[must_use]
-    pub fn new(options: WarmPoolOptions) -> Self {
+    pub(super) fn new(options: WarmPoolOptions) -> Self {
         Self {
             options,
             opening: 0,
@@ -64,7 +64,7 @@ impl WarmPoolPlan {
 
     /// How many attempts to begin now, with so many connections `ready`. They count as under way from here
     /// on.
-    pub fn begin_attempts(&mut self, ready: usize, now: Duration) -> usize {
+    pub(super) fn begin_attempts(&mut self, ready: usize, now: Duration) -> usize {
         if now < self.retry_at {
             return 0;
         }
@@ -80,12 +80,12 @@ impl WarmPoolPlan {
 
     /// The time until the next attempt may begin; `None` if it may begin now.
     #[must_use]
-    pub fn next_attempt_in(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn next_attempt_in(&self, now: Duration) -> Option<Duration> {
         (now < self.retry_at).then(|| self.retry_at - now)
     }
 
     /// An attempt has opened a connection.
-    pub fn record_success(&mut self) {
+    pub(super) fn record_success(&mut self) {
         self.opening = self.opening.saturating_sub(1);
         self.last_succeeded = true;
         self.failures = 0;
@@ -94,7 +94,7 @@ impl WarmPoolPlan {
 
     /// An attempt has failed, perhaps because the login was refused. Returns whether it is the first of
     /// several in a row, and so worth a message.
-    pub fn record_failure(&mut self, now: Duration, login_refused: bool) -> bool {
+    pub(super) fn record_failure(&mut self, now: Duration, login_refused: bool) -> bool {
         self.opening = self.opening.saturating_sub(1);
         self.last_succeeded = false;
         // Several attempts that were under way together failed for one reason.
@@ -115,7 +115,7 @@ impl WarmPoolPlan {
 
     /// Whether a connection of this age is too old to be used.
     #[must_use]
-    pub fn is_stale(&self, age: Duration) -> bool {
+    pub(super) fn is_stale(&self, age: Duration) -> bool {
         age >= self.options.max_idle
     }
 }

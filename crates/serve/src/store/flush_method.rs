@@ -12,7 +12,7 @@ const MIN_AVERAGE_BYTES: u64 = 64 << 10;
 
 /// How waiting uploads are made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UploadFlushMethod {
+pub(super) enum UploadFlushMethod {
     /// fsync of each file, all at the same time.
     FsyncEach,
     /// One syncfs for all of them.
@@ -22,14 +22,14 @@ pub enum UploadFlushMethod {
 impl UploadFlushMethod {
     /// Whether an upload of `bytes` waits for others at all.
     #[must_use]
-    pub fn may_be_batched(bytes: u64) -> bool {
+    pub(super) fn may_be_batched(bytes: u64) -> bool {
         bytes >= MIN_AVERAGE_BYTES
     }
 
     /// The method for `waiting` uploads of `bytes` in all, while others are writing `under_way` bytes that
     /// need not be durable yet.
     #[must_use]
-    pub fn choose(waiting: u64, bytes: u64, under_way: u64) -> Self {
+    pub(super) fn choose(waiting: u64, bytes: u64, under_way: u64) -> Self {
         let is_worth_it =
             waiting >= MIN_UPLOADS && bytes >= MIN_AVERAGE_BYTES.saturating_mul(waiting);
         if is_worth_it && under_way <= bytes {

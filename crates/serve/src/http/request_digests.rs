@@ -13,10 +13,8 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use haul_plan::{Checksum, DigestAlgorithm, ExpectedDigest};
 use http::header::{HeaderMap, HeaderValue};
-
-use crate::checksum::{Checksum, DigestAlgorithm};
-use crate::response_digests::ExpectedDigest;
 
 /// Base64 as structured fields have it: padding and spare bits do not matter (RFC 9651 4.2.7).
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -28,7 +26,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 /// Why a field is refused. Its message is for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum DigestFieldError {
+pub(super) enum DigestFieldError {
     /// The value has not the form of the field.
     #[error("{field} cannot be read")]
     Malformed {
@@ -50,7 +48,9 @@ pub enum DigestFieldError {
 ///
 /// # Errors
 /// One of the three fields is malformed.
-pub fn request_digests(headers: &HeaderMap) -> Result<Vec<ExpectedDigest>, DigestFieldError> {
+pub(super) fn request_digests(
+    headers: &HeaderMap,
+) -> Result<Vec<ExpectedDigest>, DigestFieldError> {
     let mut found = Vec::new();
     read_dictionary(headers, "Content-Digest", &mut found)?;
     read_dictionary(headers, "Repr-Digest", &mut found)?;
@@ -61,7 +61,7 @@ pub fn request_digests(headers: &HeaderMap) -> Result<Vec<ExpectedDigest>, Diges
 /// The value of a Repr-Digest or Content-Digest field. `None` without a digest, and for an algorithm
 /// without a registered name.
 #[must_use]
-pub fn digest_field_value(checksum: &Checksum) -> Option<HeaderValue> {
+pub(super) fn digest_field_value(checksum: &Checksum) -> Option<HeaderValue> {
     let digest = STANDARD.encode(checksum.digest.as_ref()?);
     let name = checksum.algorithm.registered_name()?;
     HeaderValue::from_str(&format!("{name}=:{digest}:")).ok()

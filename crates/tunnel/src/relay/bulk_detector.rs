@@ -11,7 +11,7 @@
 
 /// How bytes are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CopyMethod {
+pub(super) enum CopyMethod {
     /// Read into a buffer, and written from it.
     #[default]
     Copy,
@@ -37,7 +37,7 @@ const LOW_WATER: u32 = 512 << 10;
 
 /// The state of one direction.
 #[derive(Debug, Clone, Default)]
-pub struct BulkDetector {
+pub(super) struct BulkDetector {
     method: CopyMethod,
     /// In a row: reads that filled the buffer (copy), or small moves (splice).
     streak: u8,
@@ -48,13 +48,13 @@ pub struct BulkDetector {
 impl BulkDetector {
     /// The method for the next bytes.
     #[must_use]
-    pub fn method(&self) -> CopyMethod {
+    pub(super) fn method(&self) -> CopyMethod {
         self.method
     }
 
     /// How many bytes must come before the reader is woken; 1 without a mark.
     #[must_use]
-    pub fn low_water(&self) -> u32 {
+    pub(super) fn low_water(&self) -> u32 {
         if self.spliced >= BYTES_BEFORE_LOW_WATER {
             LOW_WATER
         } else {
@@ -63,12 +63,12 @@ impl BulkDetector {
     }
 
     /// Waiting for more bytes was in vain: the stream pauses.
-    pub fn record_pause(&mut self) {
+    pub(super) fn record_pause(&mut self) {
         self.spliced = 0;
     }
 
     /// Bytes were moved, of as many as there was room for.
-    pub fn record_move(&mut self, bytes: usize, room: usize) {
+    pub(super) fn record_move(&mut self, bytes: usize, room: usize) {
         let (counts, limit, other) = match self.method {
             CopyMethod::Copy => (bytes >= room, FULL_READS, CopyMethod::Splice),
             CopyMethod::Splice => (bytes < SMALL_MOVE, SMALL_MOVES, CopyMethod::Copy),
@@ -86,7 +86,7 @@ impl BulkDetector {
     }
 
     /// There is no pipe to be had, or these ends cannot use one.
-    pub fn fall_back_to_copy(&mut self) {
+    pub(super) fn fall_back_to_copy(&mut self) {
         *self = Self::default();
     }
 }

@@ -13,7 +13,7 @@ const UNREACHABLE_PENALTY: Duration = Duration::from_secs(30);
 
 /// A route to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UpstreamRoute {
+pub(super) enum UpstreamRoute {
     /// Through the chain of proxies of this number.
     Proxies(usize),
     /// Without proxies.
@@ -22,7 +22,7 @@ pub enum UpstreamRoute {
 
 /// Why a route failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RouteFailure {
+pub(super) enum RouteFailure {
     /// The proxy could not be reached, or is not a proxy.
     ProxyUnreachable,
     /// The proxy was reached, and did not respond in its time.
@@ -38,7 +38,7 @@ pub enum RouteFailure {
 impl RouteFailure {
     /// Whether another route is worth a try.
     #[must_use]
-    pub fn allows(self, to: UpstreamRoute) -> bool {
+    pub(super) fn allows(self, to: UpstreamRoute) -> bool {
         match (self, to) {
             (Self::ProxyUnreachable | Self::NoAnswer, _)
             | (Self::TargetUnreachable, UpstreamRoute::Proxies(_)) => true,
@@ -51,7 +51,7 @@ impl RouteFailure {
 
 /// The routes that there are.
 #[derive(Debug, Clone)]
-pub struct UpstreamRoutes {
+pub(super) struct UpstreamRoutes {
     /// Until when each of the proxies comes last.
     unreachable_until: Vec<Duration>,
     /// The proxy that worked last.
@@ -63,7 +63,7 @@ pub struct UpstreamRoutes {
 impl UpstreamRoutes {
     /// As many proxies, and perhaps the direct route. Without proxies there is only that one.
     #[must_use]
-    pub fn new(proxies: usize, direct: bool) -> Self {
+    pub(super) fn new(proxies: usize, direct: bool) -> Self {
         Self {
             unreachable_until: vec![Duration::ZERO; proxies],
             last_working: 0,
@@ -73,7 +73,7 @@ impl UpstreamRoutes {
 
     /// All routes, each once, in the order in which to try them at `now`.
     #[must_use]
-    pub fn order(&self, now: Duration) -> Vec<UpstreamRoute> {
+    pub(super) fn order(&self, now: Duration) -> Vec<UpstreamRoute> {
         let count = self.unreachable_until.len();
         let round = (0..count).map(|n| (self.last_working + n) % count);
         let (unreachable, reachable): (Vec<usize>, Vec<usize>) =
@@ -87,7 +87,7 @@ impl UpstreamRoutes {
     }
 
     /// A route led to a target.
-    pub fn record_success(&mut self, route: UpstreamRoute) {
+    pub(super) fn record_success(&mut self, route: UpstreamRoute) {
         if let UpstreamRoute::Proxies(number) = route
             && let Some(until) = self.unreachable_until.get_mut(number)
         {
@@ -97,7 +97,12 @@ impl UpstreamRoutes {
     }
 
     /// A route failed.
-    pub fn record_failure(&mut self, route: UpstreamRoute, failure: RouteFailure, now: Duration) {
+    pub(super) fn record_failure(
+        &mut self,
+        route: UpstreamRoute,
+        failure: RouteFailure,
+        now: Duration,
+    ) {
         if let (UpstreamRoute::Proxies(number), RouteFailure::ProxyUnreachable) = (route, failure)
             && let Some(until) = self.unreachable_until.get_mut(number)
         {
@@ -109,7 +114,7 @@ impl UpstreamRoutes {
 /// The time for the next of `routes` routes, out of the time that is left: as much as for each after it, so
 /// that a silent one leaves some.
 #[must_use]
-pub fn attempt_timeout(left: Duration, routes: usize) -> Duration {
+pub(super) fn attempt_timeout(left: Duration, routes: usize) -> Duration {
     left / u32::try_from(routes.max(1)).unwrap_or(u32::MAX)
 }
 
