@@ -2,9 +2,9 @@
 //!
 //! [`drive()`] serves a connection to its end; `http2` has what only HTTP/2 needs. hyper speaks
 //! HTTP over a `counted_io`, which wraps a `socket` (or TLS over one) and sees every byte: it
-//! counts them, shows them to the [`SmugglingGuard`], applies
-//! the `rate_limit`, and lets the kernel send files. Each request is an [`HttpExchange`] until the
-//! last byte of its response is flushed; then its `exchange_record` is counted and logged.
+//! counts them, shows them to the [`SmugglingGuard`], applies the `rate_limit`, and lets the kernel
+//! send files. Each request is an [`HttpExchange`] until the last byte of its response is flushed;
+//! then its `exchange_record` is counted and logged.
 //!
 //! These parts share a [`ConnectionState`]. It owns the facts of the connection, its `timeouts`,
 //! and the progress of its requests and responses.

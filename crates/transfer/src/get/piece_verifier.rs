@@ -1,7 +1,7 @@
 //! Compares pieces with their digests as they become whole, on a thread of its own: the bytes are read from the page cache, where
 //! they are so shortly after they were written, and the sockets do not notice.
 //!
-//! Which pieces are due `plan::PieceChecks` says; what follows from a bad one is the caller's.
+//! Which pieces are due [`PieceChecks`] says; what follows from a bad one is the caller's.
 
 use std::io;
 use std::ops::Range;
