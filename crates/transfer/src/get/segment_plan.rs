@@ -8,7 +8,7 @@
 //! worker takes over a part of the slowest worker's remaining bytes; but hardly while the link is full, since
 //! the bytes in flight on a connection that is cut are lost.
 //!
-//! Order of calls, for a worker: [`SegmentPlan::claim`] (or [`SegmentPlan::claim_first_response`]),
+//! Order of calls, for a worker: [`SegmentPlan::claim_for`] (or [`SegmentPlan::claim_first_response`]),
 //! [`SegmentPlan::response_started`], then for all bytes that arrive [`SegmentPlan::reserve`] *before* and
 //! [`SegmentPlan::mark_written`] *after* the write, and [`SegmentPlan::release`] at the end, also after a failure. Because a reservation is never taken over, no two workers ever write the same byte; because only
 //! written bytes are done, none is ever left out.
@@ -273,13 +273,13 @@ impl SegmentPlan {
         self.options.is_at_rate_limit(rate)
     }
 
-    /// The next range for an idle worker: the first unclaimed bytes, else a part of a slow worker's remaining bytes.
+    /// The next range for an idle worker that is like the others.
     #[cfg(test)]
     pub(super) fn claim(&mut self, now: Duration) -> Option<Claim> {
         self.claim_for(&ClaimRequest::default(), now)
     }
 
-    /// The same for a worker that differs from the others.
+    /// The next range for an idle worker: the first unclaimed bytes, else a part of a slow worker's remaining bytes.
     pub(super) fn claim_for(&mut self, request: &ClaimRequest<'_>, now: Duration) -> Option<Claim> {
         if let Some(gap) = self.unclaimed_gap_for(request) {
             let size = self.next_claim_size(gap.end - gap.start, request, now);
