@@ -4,10 +4,10 @@ use std::io::Cursor;
 
 use haul_digest::crc32c;
 use haul_net::Netrc;
-use haul_plan::upload::{PartPlan, kept_parts};
-use haul_plan::{Checksum, ChecksumList, metalink as metalinks};
-use haul_transfer::fuzzing;
-use haul_transfer::list::{DownloadList, ListFormat};
+use haul_plan::Checksum;
+use haul_transfer::list::{ChecksumList, DownloadList, ListFormat};
+use haul_transfer::put::{PartPlan, kept_parts};
+use haul_transfer::{fuzzing, metalink as metalinks};
 use url::Url;
 
 use crate::input;

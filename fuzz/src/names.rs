@@ -2,11 +2,11 @@
 
 use std::path::{Component, Path};
 
-use haul_plan::{
-    Glob, PathLayout, PathLayoutInput, PathTemplate, ResourceId, filename,
+use haul_s3::{S3Address, parse_download_url};
+use haul_transfer::{
+    Glob, PathLayout, PathLayoutInput, PathTemplate, ResourceId, fuzzing,
     relative_path as relative_path_of,
 };
-use haul_s3::{S3Address, parse_download_url};
 use url::Url;
 
 use crate::input;
@@ -22,8 +22,8 @@ pub(crate) fn assert_safe_name(name: &str) {
         !name.starts_with(['.', '-']) && !name.ends_with(['.', ' ']),
         "{name:?}"
     );
-    assert!(!filename::has_reserved_suffix(name), "{name:?}");
-    assert_eq!(filename::sanitize(name).as_deref(), Some(name));
+    assert!(!fuzzing::has_reserved_suffix(name), "{name:?}");
+    assert_eq!(fuzzing::sanitized_name(name).as_deref(), Some(name));
 }
 
 /// Checks that a path leads to a file below the directory that it is joined to.
@@ -46,7 +46,7 @@ pub(crate) fn assert_safe_path(path: &Path) {
     );
     let name = path.file_name().map(|name| name.to_string_lossy());
     assert!(
-        name.is_some_and(|name| !filename::has_reserved_suffix(&name)),
+        name.is_some_and(|name| !fuzzing::has_reserved_suffix(&name)),
         "{path:?}"
     );
 }

@@ -8,8 +8,8 @@ use futures_util::{FutureExt as _, stream};
 use haul_net::Target;
 use haul_plan::EntityTag;
 use haul_plan::serving::{
-    AmbiguousHead, ConditionOutcome, CurrentRepresentation, RangeLimits, RangeSelection,
-    RequestBodyFraming, RequestConditions, SmugglingGuard, is_host, select_ranges_of_value,
+    ConditionOutcome, CurrentRepresentation, RangeLimits, RangeSelection, RequestConditions,
+    select_ranges_of_value,
 };
 use haul_serve::access::{
     AccessControl, AccessDecision, AccessOptions, AccessRequest, SignableMethod, SigningKey,
@@ -17,7 +17,9 @@ use haul_serve::access::{
 };
 use haul_serve::page::ListQuery;
 use haul_serve::page::form::{FormError, FormReader, MAX_PARTS};
-use haul_serve::{ObjectKey, RequestPath};
+use haul_serve::{
+    AmbiguousHead, ObjectKey, RequestBodyFraming, RequestPath, SmugglingGuard, is_host,
+};
 use haul_tunnel::fuzzing;
 use http::Method;
 use http::header::{AUTHORIZATION, HOST, PROXY_AUTHORIZATION};

@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use haul_net::{Login, Proxy, Secret, Target, fuzzing};
 use haul_plan::{
-    BodyFraming, ChunkError, ChunkedDecoder, ChunkedPart, ContentRange, EntityTag, OriginalFile,
-    ResourceVersion, RetryAfterText, UnixTime, VersionMatch, WaitText, expected_digests, filename,
-    parse_link_headers, redirect_digests, requested_wait as requested_wait_of,
+    BodyFraming, ChunkError, ChunkedDecoder, ChunkedPart, EntityTag, OriginalFile, ResourceVersion,
+    RetryAfterText, UnixTime, VersionMatch, WaitText, expected_digests, redirect_digests,
+    requested_wait as requested_wait_of,
 };
+use haul_transfer::fuzzing as transfer;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -120,33 +121,34 @@ fn unchunked<'a>(
 
 /// Content-Range: the range is not empty and lies within the total, and parses as the same when it is printed.
 pub(crate) fn content_range(data: &[u8]) {
-    let Ok(parsed) = ContentRange::parse(data) else {
+    let Some((parsed, total)) = transfer::content_range(data) else {
         return;
     };
-    let total = parsed
-        .total
-        .map_or_else(|| "*".to_owned(), |total| total.to_string());
-    let range = match &parsed.range {
+    let printed_total = total.map_or_else(|| "*".to_owned(), |total| total.to_string());
+    let range = match &parsed {
         None => "*".to_owned(),
         Some(range) => {
-            assert!(!range.is_empty() && range.end <= parsed.total.unwrap_or(u64::MAX));
+            assert!(!range.is_empty() && range.end <= total.unwrap_or(u64::MAX));
             format!("{}-{}", range.start, range.end - 1)
         }
     };
-    let printed = format!("bytes {range}/{total}");
-    assert_eq!(ContentRange::parse(printed.as_bytes()), Ok(parsed));
+    let printed = format!("bytes {range}/{printed_total}");
+    assert_eq!(
+        transfer::content_range(printed.as_bytes()),
+        Some((parsed, total))
+    );
 }
 
 /// Content-Disposition: a name is one safe component.
 pub(crate) fn content_disposition(data: &[u8]) {
-    if let Some(name) = filename::from_content_disposition(&input::field(data)) {
+    if let Some(name) = transfer::name_of_disposition(&input::field(data)) {
         assert_safe_name(&name);
     }
-    if let Some(name) = filename::sanitize(&input::text(data)) {
+    if let Some(name) = transfer::sanitized_name(&input::text(data)) {
         assert_safe_name(&name);
     }
     if let Ok(url) = base().join(&input::text(data)) {
-        assert_safe_name(&filename::from_url(&url));
+        assert_safe_name(&transfer::name_of_url(&url));
     }
 }
 
@@ -191,35 +193,25 @@ pub(crate) fn link_header(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n').take(8) {
         headers.append(LINK, input::field(line));
     }
-    let found = parse_link_headers(&headers, &base());
-    assert!(found.duplicates.len() + found.metalinks.len() <= 256);
-    assert!(
-        found
-            .duplicates
-            .is_sorted_by_key(|duplicate| duplicate.priority)
-    );
-    let urls = found.duplicates.iter().map(|duplicate| &duplicate.url);
-    for url in urls.chain(&found.metalinks) {
+    let (duplicates, metalinks) = transfer::mirrors_of_links(&headers, &base());
+    assert!(duplicates.len() + metalinks.len() <= 256);
+    assert!(duplicates.is_sorted_by_key(|(priority, _)| *priority));
+    let urls = duplicates.iter().map(|(_, url)| url);
+    for url in urls.chain(&metalinks) {
         assert!(
             matches!(url.scheme(), "http" | "https") && url.has_host(),
             "{url}"
         );
     }
     let mut printed = HeaderMap::new();
-    for duplicate in &found.duplicates {
-        assert!((1..=999_999).contains(&duplicate.priority));
-        let text = format!(
-            "<{}>; rel=duplicate; pri={}",
-            duplicate.url, duplicate.priority
-        );
+    for (priority, url) in &duplicates {
+        assert!((1..=999_999).contains(priority));
+        let text = format!("<{url}>; rel=duplicate; pri={priority}");
         printed.append(LINK, HeaderValue::from_str(&text).expect("a URL is ASCII"));
     }
     // A reference may grow beyond the limit of references when it is escaped.
     if printed.values().all(|value| value.len() < 8000) {
-        assert_eq!(
-            parse_link_headers(&printed, &base()).duplicates,
-            found.duplicates
-        );
+        assert_eq!(transfer::mirrors_of_links(&printed, &base()).0, duplicates);
     }
 }
 

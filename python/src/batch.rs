@@ -5,17 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::dispatch::JobDispatcherOptions;
-use haul_plan::{Checksum, ContentExpectation, MediaRange, PathLayout, RobotsTagPolicy};
+use haul_plan::Checksum;
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions};
 use haul_transfer::batch::{
     Batch, BatchDestination, BatchOptions, BatchOutputError, BatchOutputs, BatchSnapshot,
-    BatchSummary, CommitGroupOptions, ListEntries, StopReason, dispatcher_options,
+    BatchSummary, CommitGroupOptions, JobDispatcherOptions, ListEntries, StopReason,
+    dispatcher_options,
 };
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::DownloadList;
 use haul_transfer::manifest::ManifestRow;
-use haul_transfer::{ConnectionCount, ErrorClass, GetOptions, TransferEvent};
+use haul_transfer::{
+    ConnectionCount, ContentExpectation, ErrorClass, GetOptions, MediaRange, PathLayout,
+    RobotsTagPolicy, TransferEvent,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tokio::runtime::Handle;

@@ -7,13 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use haul_net::ClientConfig;
-use haul_plan::dispatch::RequestRate;
-use haul_plan::{DownloadLimits, RetryOptions};
 use haul_s3::{S3Client, S3Config};
-use haul_transfer::batch::HostMemory;
+use haul_transfer::batch::{HostMemory, RequestRate};
 use haul_transfer::{
-    ConnectionCount, ExistingFilePolicy, GetOptions, TransferEngine, TransferEvent,
-    TransferEventSender,
+    ConnectionCount, DownloadLimits, ExistingFilePolicy, GetOptions, RetryOptions, TransferEngine,
+    TransferEvent, TransferEventSender,
 };
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Handle, Runtime};

@@ -4,11 +4,10 @@ use std::error::Error;
 use std::fmt;
 
 use haul_net::redacted_url;
-use haul_plan::is_busy_status;
 use haul_transfer::batch::error_chain;
 use haul_transfer::bucket::{BucketError, DeletionFailure};
 use haul_transfer::put::PutError;
-use haul_transfer::{ErrorClass, GetError, InputError};
+use haul_transfer::{ErrorClass, GetError, InputError, is_busy_status};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -2,9 +2,8 @@
 
 use std::time::UNIX_EPOCH;
 
-use haul_plan::KeyPattern;
 use haul_s3::{ListedObject, S3Address};
-use haul_transfer::bucket::{ListingPage, ObjectListing, ObjectSelection};
+use haul_transfer::bucket::{KeyPattern, ListingPage, ObjectListing, ObjectSelection};
 use pyo3::prelude::*;
 
 use crate::engine::Engine;

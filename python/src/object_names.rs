@@ -1,8 +1,7 @@
 //! Addresses and patterns of objects, as arguments name them.
 
-use haul_plan::{KeyFilter, KeyPattern, KeyRule};
 use haul_s3::S3Address;
-use haul_transfer::bucket::NamedObjects;
+use haul_transfer::bucket::{KeyFilter, KeyPattern, KeyRule, NamedObjects};
 use pyo3::prelude::*;
 
 use crate::errors::HaulError;

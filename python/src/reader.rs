@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_plan::RequestRetries;
-use haul_transfer::{DownloadOutcome, GetError, JobOutput, NetworkError, RemoteFile, body_channel};
+use haul_transfer::{
+    DownloadOutcome, GetError, JobOutput, NetworkError, RemoteFile, RequestRetries, body_channel,
+};
 use http::HeaderMap;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

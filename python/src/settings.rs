@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use haul_net::{
     AddressFamily, ClientCertificate, ClientConfig, HttpVersionChoice, Login, NoProxy,
-    PinnedAddress, Proxy, ProxyRules, Secret, TlsOptions, UrlError,
+    PinnedAddress, Proxy, ProxyRules, RedirectOptions, Secret, TlsOptions, UrlError,
 };
-use haul_plan::{DownloadLimits, MinRate, RedirectOptions, RetryOptions};
 use haul_s3::S3Config;
-use haul_transfer::ConnectionCount;
 use haul_transfer::list::{BadLineProblem, parse_list_url};
+use haul_transfer::{ConnectionCount, DownloadLimits, MinRate, RetryOptions};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use pyo3::prelude::*;

@@ -1,12 +1,11 @@
 //! `sync`: makes a folder or a prefix like another one.
 
-use haul_plan::sync::{SyncComparison, SyncOptions};
 use haul_transfer::batch::StopReason;
 use haul_transfer::bucket::StoreSession;
 use haul_transfer::put::{ObjectHeaders, PutOptions};
 use haul_transfer::sync::{
-    DeletionRefusal, RunningSync, SyncCopies, SyncDeletions, SyncPlace, SyncPlaceError,
-    SyncSettings, SyncSides, check_sync_places,
+    DeletionRefusal, RunningSync, SyncComparison, SyncCopies, SyncDeletions, SyncOptions,
+    SyncPlace, SyncPlaceError, SyncSettings, SyncSides, check_sync_places,
 };
 use haul_transfer::{ErrorClass, GetOptions};
 use pyo3::prelude::*;

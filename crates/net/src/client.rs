@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haul_plan::{AlpnOffer, RedirectOptions, checked_location, follow_redirect, redirect_digests};
+use haul_plan::{AlpnOffer, redirect_digests};
 use http::header::{AUTHORIZATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -29,6 +29,7 @@ use crate::error::{Error, Kind};
 use crate::http1::{ComingConnections, ConnectionPool, Http1Connection};
 use crate::http2::Http2Pool;
 use crate::proxy::{Proxy, is_login_refusal};
+use crate::redirect::{RedirectOptions, checked_location, follow_redirect};
 use crate::request::{ConnectObserver, FetchRequest, RoutedRequest};
 use crate::request_body::OutgoingBody;
 use crate::request_head::{RequestAuthorizations, build_request, secret_fields};

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::{HttpVersionChoice, RedirectOptions};
+use haul_plan::HttpVersionChoice;
 use http::HeaderName;
 use http::header::HeaderMap;
 
 use crate::auth::UserCredentials;
 use crate::connector::ConnectorConfig;
 use crate::proxy::ProxyRules;
+use crate::redirect::RedirectOptions;
 use crate::signer::RequestSigner;
 use crate::tls::TlsOptions;
 

@@ -13,6 +13,7 @@ use url::Url;
 
 use crate::http1::Http1Error;
 use crate::redacted_url::redacted_url;
+use crate::redirect::RedirectError;
 use crate::request_secrets::RequestSecrets;
 use crate::request_target::without_credentials;
 use crate::target::AddressFamily;
@@ -82,7 +83,7 @@ pub enum Kind {
     /// The end of the body is uncertain, or the body is in a transfer coding that was not asked for.
     Framing(haul_plan::FramingError),
     /// A redirect that is not followed.
-    Redirect(haul_plan::RedirectError),
+    Redirect(RedirectError),
     /// The URL or a header field cannot be sent.
     InvalidRequest,
     /// The request could not be signed: there are no credentials, say.

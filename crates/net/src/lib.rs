@@ -9,7 +9,7 @@
 //! Nothing here retries a failure: [`Error::is_transient`] says whether another try makes sense, and `transfer` tries.
 //! Credentials are held as [`Secret`]s, and [`CredentialScope`] decides which peer may see them.
 //!
-//! Modules build on each other in this order: `zone`, `target`, `request_target`, `secret`, `redacted_url`, `request_secrets`, `credential_scope`; `error`;
+//! Modules build on each other in this order: `zone`, `target`, `request_target`, `secret`, `redacted_url`, `request_secrets`, `credential_scope`; `redirect`; `error`;
 //! `transport` (TCP and TLS streams); `tls`; `auth`; `proxy`; `connector`; `request_body`, `signer`, `config` and `request`; `http1` and `http2`
 //! (connections and their pools); `response`; `client`.
 
@@ -28,6 +28,7 @@ mod http2;
 mod proxy;
 mod read_timeout;
 mod redacted_url;
+mod redirect;
 mod request;
 mod request_body;
 mod request_head;
@@ -52,6 +53,7 @@ pub use proxy::{
     NoProxy, NoProxyError, Proxy, ProxyError, ProxyRules, ProxyScheme, UnusableProxyVariable,
 };
 pub use redacted_url::{redacted_target, redacted_text, redacted_url};
+pub use redirect::{RedirectError, RedirectOptions};
 pub use request::{ConnectObserver, FetchRequest, RangeByRoundTrip, ResponseObserver};
 pub use request_body::{BodySource, BodyStream, RequestBody};
 pub use request_head::is_framing_header;

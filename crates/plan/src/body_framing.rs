@@ -6,8 +6,6 @@
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use http::{Method, StatusCode, Version};
 
-use crate::content_coding::printable;
-
 /// Longer values are cut in messages.
 const MAX_SHOWN: usize = 60;
 
@@ -113,7 +111,7 @@ impl BodyFraming {
 }
 
 /// Content-Length; several fields, or several numbers in one, must agree (RFC 9110 8.6).
-pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, FramingError> {
+pub fn content_length(headers: &HeaderMap) -> Result<Option<u64>, FramingError> {
     let mut length = None;
     for value in headers.get_all(CONTENT_LENGTH) {
         for number in value.as_bytes().split(|byte| *byte == b',') {
@@ -142,6 +140,15 @@ fn shown(headers: &HeaderMap) -> String {
         .map(|value| String::from_utf8_lossy(value.as_bytes()))
         .collect();
     printable(&values.join(", "), MAX_SHOWN)
+}
+
+/// A peer's text without control characters, cut to a length.
+#[must_use]
+pub fn printable(text: &str, most: usize) -> String {
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(most)
+        .collect()
 }
 
 #[cfg(test)]

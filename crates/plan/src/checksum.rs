@@ -53,7 +53,8 @@ macro_rules! digest_algorithms {
             }
 
             /// The name in RFC 9530's registry, for the digest fields of HTTP; `None` where it has none.
-            pub(crate) fn registered_name(self) -> Option<&'static str> {
+            #[must_use]
+            pub fn registered_name(self) -> Option<&'static str> {
                 match self { $(Self::$algorithm => optional!($($registered)?)),* }
             }
 
@@ -124,7 +125,8 @@ impl DigestAlgorithm {
     }
 
     /// The algorithm of a registered name, in either case, as older fields have it.
-    pub(crate) fn from_registered_name(name: &str) -> Option<Self> {
+    #[must_use]
+    pub fn from_registered_name(name: &str) -> Option<Self> {
         let is_name = |known: &str| known.eq_ignore_ascii_case(name);
         Self::ALL
             .into_iter()
@@ -243,7 +245,8 @@ impl FromStr for Checksum {
 impl Checksum {
     /// A digest without its algorithm, which its length selects: the first of that length. BLAKE3's have the length of SHA-256's, which are
     /// far more common.
-    pub(crate) fn from_hex(hex: &str) -> Option<Self> {
+    #[must_use]
+    pub fn from_hex(hex: &str) -> Option<Self> {
         let digest = decode_hex(hex)?;
         let length = Some(digest.len()).filter(|length| *length >= SHORTEST_BARE)?;
         let algorithm = DigestAlgorithm::ALL

@@ -30,7 +30,8 @@ pub const REQUESTS_PER_NEW_CONNECTION: usize = 2;
 
 /// Whether a path with this round trip is a long one: a connection comes up to its rate in some eight round trips, and each request costs
 /// one.
-pub(crate) fn is_long_round_trip(round_trip: Duration) -> bool {
+#[must_use]
+pub fn is_long_round_trip(round_trip: Duration) -> bool {
     round_trip >= LONG_ROUND_TRIP
 }
 

@@ -14,10 +14,9 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_types::os_shim_internal::{Env, Fs};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use haul_net::{
-    Client, ClientConfig, Login, ProxyRules, Refusal, RequestBody, RequestSigner, SignerError,
-    SignerFuture, TlsConfigError, UserCredentials, redacted_text,
+    Client, ClientConfig, Login, ProxyRules, RedirectOptions, Refusal, RequestBody, RequestSigner,
+    SignerError, SignerFuture, TlsConfigError, UserCredentials, redacted_text,
 };
-use haul_plan::RedirectOptions;
 use http::header::HeaderMap;
 use http::request::Parts;
 use tokio::sync::OnceCell;

@@ -6,6 +6,7 @@
 //! `login` responds to the page's login button. `browser_protection` has the fields that keep stored pages from running. `error_response` builds the responses that are neither.
 
 mod browser_protection;
+mod cache_control;
 mod error_response;
 mod file_body;
 mod folder;
@@ -15,6 +16,7 @@ mod login;
 mod methods;
 mod put;
 mod request_body;
+mod request_digests;
 mod server;
 mod service;
 

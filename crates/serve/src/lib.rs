@@ -15,8 +15,9 @@
 //! - [`observe`]: metrics and the access log.
 //!
 //! [`haul_service`] holds what every long-running server needs: addresses, listening sockets, the
-//! log with a thread of its own, the admin endpoint. `haul_plan::serving` decides all that needs
-//! neither a socket nor a clock: ranges, conditions, timeouts.
+//! log with a thread of its own, the admin endpoint. Pure modules decide all that needs neither a
+//! socket nor a clock: ranges and conditions in `haul_plan::serving`, timeouts (`peer_timeouts`) and
+//! ambiguous request heads (`smuggling_guard`) in `connection`.
 //!
 //! **No reactor waits for a disk.** An operation that may block runs on the threads of
 //! [`store::DiskThreads`]. Data in the kernel's caches is read at once, by calls that fail instead
@@ -47,6 +48,7 @@ pub mod dialect {
 }
 
 pub use crate::http::{FileServer, FileServerOptions};
+pub use connection::{AmbiguousHead, RequestBodyFraming, SmugglingGuard, TimeoutOptions, is_host};
 pub use key::{
     ObjectKey, ObjectKeyError, RESERVED_NAME, RESERVED_PREFIX, RequestPath, escaped_name,
     is_reserved,

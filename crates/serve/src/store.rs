@@ -24,6 +24,7 @@ mod disk_threads;
 mod error;
 mod file_store;
 mod flush;
+mod flush_method;
 mod folder_objects;
 mod group_sync;
 mod key_walk;

@@ -1,7 +1,7 @@
 //! Many files in one run: hundreds of thousands of jobs, in bounded memory, each with a recorded outcome.
 //!
 //! [`Batch::run`] starts a [coordinator]. A [reader] thread turns entries of lists into jobs and puts them into the
-//! [queue](job_queue), where `plan`'s [`JobDispatcher`](haul_plan::dispatch::JobDispatcher) decides which of them runs
+//! [queue](job_queue), where the [`JobDispatcher`](dispatch::JobDispatcher) decides which of them runs
 //! next. [Workers](workers) make one request at a time. Fetched files go through a [write buffer](write_buffer) to the
 //! [commit] thread, which makes a group of files durable, gives them their names, and records the [outcomes](outcome).
 //! Every queue is bounded, so that the slowest of these sets the pace and none of them fills the memory.
@@ -12,6 +12,8 @@
 mod commit;
 mod coordinator;
 mod counters;
+mod dispatch;
+mod error_limit;
 mod existing_file;
 mod host_failures;
 mod host_memory;
@@ -37,6 +39,8 @@ use crate::manifest::{Manifest, PreviousRuns};
 use crate::options::GetOptions;
 use coordinator::BatchCoordinator;
 pub(crate) use counters::BatchCounters;
+pub use dispatch::{HostRequestLimit, JobDispatcherOptions, RequestRate, RequestRateError};
+pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use host_memory::HostMemory;
 pub use limits::{dispatcher_options, open_file_limit};
 pub use options::{

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::ConnectionCountLimit;
 use tokio::sync::mpsc;
 use url::Url;
 
 use crate::batch::BatchSnapshot;
 use crate::bucket::{DeletedFiles, DeletionFailure};
+use crate::connection_control::ConnectionCountLimit;
 use crate::input_error::InputError;
 use crate::job_end::{DownloadEnd, UploadEnd};
 use crate::manifest::ManifestRow;

@@ -10,13 +10,15 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haul_net::redacted_text;
-use haul_plan::sync::ListedVersion;
-use haul_plan::{Glob, KeyPathError, path_of_key};
 use haul_s3::{ListedObject, S3Address};
 use url::Url;
 
-use crate::bucket::{BucketError, ObjectSelection, SelectedObjects, StoreSession};
+use crate::bucket::{
+    BucketError, KeyPathError, ObjectSelection, SelectedObjects, StoreSession, path_of_key,
+};
+use crate::glob::Glob;
 use crate::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat, parse_list_url};
+use crate::listed_version::ListedVersion;
 
 #[derive(Debug)]
 pub enum JobSource {

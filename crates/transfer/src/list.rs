@@ -6,9 +6,10 @@
 //! bounded.
 //!
 //! Nothing here decides where a file goes when its line does not say, or whether two lines want the same path. That is
-//! the task of [`haul_plan::PathLayout`] and [`haul_plan::AssignedPaths`].
+//! the task of [`crate::layout::PathLayout`] and [`crate::layout::AssignedPaths`].
 
 mod bad_line;
+mod checksum_list;
 mod csv;
 mod entry;
 mod fields;
@@ -27,6 +28,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 pub use bad_line::{BadLine, BadLineProblem};
+pub use checksum_list::{ChecksumList, ChecksumListError};
 pub use entry::ListEntry;
 pub use fields::{ListUrlParser, parse_list_url};
 pub use format::ListFormat;

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_plan::{
-    CheckpointOptions, Checksum, ContentExpectation, DigestAlgorithm, DownloadLimits, PieceDigests,
-    RetryOptions, RobotsTagPolicy,
-};
+use haul_plan::{Checksum, DigestAlgorithm};
 use http::HeaderMap;
 use url::Url;
 
 use crate::body_channel::BodySender;
 use crate::disk::StorageWrapping;
+use crate::get::{CheckpointOptions, DownloadLimits, PieceDigests};
+use crate::recovery::RetryOptions;
+use crate::response::{ContentExpectation, RobotsTagPolicy};
 
 /// How many connections a job may hold to its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

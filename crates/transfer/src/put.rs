@@ -1,6 +1,6 @@
 //! Uploads: to S3 in parts, several at a time, resumed after an interruption, verified end to end; to other servers by one PUT.
 //!
-//! [`UploadEngine::put`] stores one file or stream. `plan` decides how a file is divided and what an earlier run's parts are worth;
+//! [`UploadEngine::put`] stores one file or stream. `part_plan` decides how a file is divided, `kept_parts` what an earlier run's parts are worth;
 //! [`haul_s3::S3Client`] sends; this module reads, checks, remembers and retries.
 //!
 //! A file's bytes are read twice: for the checksum that goes out in the header of a part, and when the part is sent. So no part is in
@@ -25,11 +25,13 @@ mod file_part;
 mod http_put;
 mod job_source;
 mod journal;
+mod kept_parts;
 mod multipart;
 mod multipart_requests;
 mod object_copy;
 mod object_headers;
 mod options;
+mod part_plan;
 mod single_request;
 mod slots;
 mod stream;
@@ -43,8 +45,10 @@ pub use file_jobs::{FileJobSettings, FileJobs, LeftOutCounts, PathList};
 pub use job_source::{FoundUpload, UploadJobSource};
 #[cfg(feature = "fuzzing")]
 pub(crate) use journal::{read_upload_journal, upload_journal_line};
+pub use kept_parts::{KnownPart, kept_parts};
 pub use object_headers::ObjectHeaders;
 pub use options::{
     PutOptions, SourceObject, UnusableNameError, UploadInput, UploadJob, UploadOutcome,
     UploadTarget,
 };
+pub use part_plan::{MAX_PART_BYTES, MIN_PART_BYTES, PartPlan, PartPlanError};

@@ -9,6 +9,7 @@
 mod block_cache;
 mod part_response;
 mod range_body;
+mod read_ahead;
 mod single_range;
 mod source;
 mod whole_file;
@@ -17,12 +18,14 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use haul_net::Client;
-use haul_plan::{READ_BLOCK_BYTES, ReadAhead, ReadStep, ResponseContent, RetryOptions};
 use http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::error::GetError;
+use crate::recovery::RetryOptions;
+use crate::remote_file::read_ahead::{READ_BLOCK_BYTES, ReadAhead, ReadStep};
+use crate::response::ResponseContent;
 use block_cache::BlockCache;
 use part_response::PartResponse;
 use range_body::RangeBody;

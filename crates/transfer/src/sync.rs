@@ -1,20 +1,28 @@
 //! Sync: the lists of both sides in the order of their keys, what proves equal content, copies and deletions.
 //!
-//! Which files are copied or deleted is decided by [`haul_plan::sync`]; [`RunningSync`] carries it out. Copies are the business of
+//! `merge_decisions` decides which files are copied or deleted, [`RunningSync`] carries it out. Copies are the business of
 //! [`put`](crate::put) and of [`batch`](crate::batch).
 
+mod comparison;
 mod content;
 mod copies;
 mod deletion_list;
 mod engine;
 mod local_file_entries;
 mod merge;
+mod merge_decisions;
+mod object_digests;
 mod object_entries;
 mod place;
 
+pub use comparison::{SyncComparison, SyncEntry, SyncOptions};
 pub use content::ContentError;
 pub(crate) use content::file_has_content;
 pub use copies::SyncCopies;
 pub use engine::{DeletionRefusal, RunningSync, SyncDeletions};
 pub use merge::FoundCopy;
+pub(crate) use object_digests::ObjectDigests;
 pub use place::{SyncPlace, SyncPlaceError, SyncSettings, SyncSides, check_sync_places};
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_plan::{ContentCoding, Remedy, WaitText};
+use haul_plan::{Remedy, WaitText};
+
+use crate::response::ContentCoding;
 
 /// A warning. Display says what happened; what the user can do is [`TransferWarning::remedies`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

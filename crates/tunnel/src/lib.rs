@@ -7,7 +7,7 @@
 //! [`TunnelEngine`] accepts connections, owns them and shuts them down. [`TunnelConfig`] says what one listener does with its clients. One
 //! task serves a connection for its whole life (`session`): the client names its target ([`ListenerKind`]), the [`Upstream`] connects to
 //! it, or a [`WarmPool`] has done so before, and the [`relay`] joins the two. Clients of an HTTP listener may send many requests instead,
-//! which hyper serves (`http_listener`). [`haul_plan::tunnel`] decides which route is tried first, when a pipe is worth it, and how many
+//! which hyper serves (`http_listener`). Pure modules decide which route is tried first, when a pipe is worth it, and how many
 //! warm connections there are. How to speak with a proxy is `haul_net`'s affair.
 //!
 //! A connection that is over has a line in the log (`log_record`) and is counted (`metrics`); one that is open is shown by [`TunnelStatus`].
@@ -33,7 +33,6 @@ mod warm_pool;
 
 pub use config::{ClientAddress, ListenerKind, TunnelConfig, TunnelTimeouts};
 pub use engine::{TunnelEngine, TunnelEngineOptions, TunnelListener};
-pub use haul_plan::tunnel::WarmPoolOptions;
 pub use log_record::TunnelLogFormat;
 pub use spec::{TunnelSpec, TunnelSpecError};
 pub use status::{ConnectionStatus, ListenerStatus, TunnelStatus};
@@ -42,4 +41,4 @@ pub use upstream::{
     StreamPurpose, Upstream, UpstreamConfigError, UpstreamConnectError, UpstreamConnection,
     UpstreamOptions,
 };
-pub use warm_pool::WarmPool;
+pub use warm_pool::{WarmPool, WarmPoolOptions};

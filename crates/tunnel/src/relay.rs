@@ -3,7 +3,7 @@
 //! Each direction is a [`RelayDirection`] of its own: it reads, writes, and passes the end of its stream on, while the other goes on to
 //! its own end. One task polls both, so that an idle relay is a few hundred bytes and no buffer: bytes pass through a buffer of the
 //! thread, and only what the other stream does not take at once is kept. (TLS has some kilobytes of its own.) A direction that keeps
-//! filling that buffer moves its bytes through a pipe instead, without a copy ([`bulk`]; [`haul_plan::tunnel::BulkDetector`] decides).
+//! filling that buffer moves its bytes through a pipe instead, without a copy ([`bulk`]; [`bulk_detector`] decides).
 //! Streams that are no plain sockets - TLS, a terminal - are read and written by the same rules, without the pipe.
 //!
 //! A reset is passed on as a reset, and as soon as it is seen: between sockets also while the direction that would have read it is held
@@ -11,6 +11,7 @@
 //! that is passed on ([`closing`]), and so is everything before TLS was cut off.
 
 mod bulk;
+mod bulk_detector;
 mod closing;
 mod direction;
 mod idle_timer;

@@ -5,6 +5,7 @@
 //! means for the other routes.
 
 mod error;
+mod routes;
 #[cfg(test)]
 mod tests;
 mod unchallenged;
@@ -16,12 +17,12 @@ use haul_net::{
     AlpnOffer, ConnectedStream, Connector, ConnectorConfig, CredentialScope, Error, NoProxy, Proxy,
     Target, TlsOptions, TlsPeer, TransportStream,
 };
-use haul_plan::tunnel::{RouteFailure, UpstreamRoute, UpstreamRoutes, attempt_timeout};
 use tokio::time::Instant;
 use url::Url;
 
 use error::{MAX_ROUTES, route_failure};
 pub use error::{UpstreamConfigError, UpstreamConnectError};
+use routes::{RouteFailure, UpstreamRoute, UpstreamRoutes, attempt_timeout};
 use unchallenged::UnchallengedProxies;
 
 /// How targets are reached.

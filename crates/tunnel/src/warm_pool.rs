@@ -3,6 +3,8 @@
 //! A task of its own keeps as many as [`WarmPoolPlan`] says, and closes those that have waited too long. A connection is handed out after a
 //! look whether it is still open. What the target has sent meanwhile, a greeting say, goes with it.
 
+mod plan;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +13,6 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use haul_net::Target;
-use haul_plan::tunnel::{WarmPoolOptions, WarmPoolPlan};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -20,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::relay::RelayStream;
 use crate::upstream::{StreamPurpose, Upstream, UpstreamConnectError};
+pub use plan::WarmPoolOptions;
+use plan::WarmPoolPlan;
 
 /// Bytes of a greeting that are read when its connection is handed out. The rest stays to be read by the relay.
 const GREETING_BUFFER: usize = 4096;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use haul_plan::dispatch::RequestRate;
-use haul_plan::{ErrorLimit, MediaRange, PathTemplate};
+use haul_transfer::batch::{ErrorLimit, RequestRate};
 use haul_transfer::list::ListFormat;
+use haul_transfer::{MediaRange, PathTemplate};
 
 use super::values::{SizeArg, choice, job_count};
 

@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use haul_plan::{DigestAlgorithm, RobotsTagPolicy};
+use haul_plan::DigestAlgorithm;
+use haul_transfer::RobotsTagPolicy;
 
 use super::batch::BatchArgs;
 use super::key_filter::KeyFilterArgs;

@@ -1,7 +1,7 @@
 //! `--include` and `--exclude`.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use haul_plan::{KeyFilter, KeyPattern, KeyRule};
+use haul_transfer::bucket::{KeyFilter, KeyPattern, KeyRule};
 
 /// Which keys of many are meant: `--include` and `--exclude` in the order of the command line, which a derived parser would lose.
 ///

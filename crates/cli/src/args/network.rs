@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use haul_net::{ClientConfig, ConnectorConfig};
-use haul_plan::{RedirectOptions, RetryOptions};
+use haul_net::{ClientConfig, ConnectorConfig, RedirectOptions};
+use haul_transfer::RetryOptions;
 
 use super::peer::{AddressArgs, NoProxyArgs, PeerTlsArgs, ProxyTlsArgs};
 use super::values::{

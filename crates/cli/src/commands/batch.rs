@@ -7,10 +7,10 @@ use std::io::{self, BufWriter, Stdout, Write as _};
 use std::time::Duration;
 
 use haul_net::ClientConfig;
-use haul_plan::{Checksum, KeyFilter};
+use haul_plan::Checksum;
 use haul_s3::S3Address;
 use haul_transfer::batch::{Batch, BatchOptions, BatchOutputs, BatchSummary, StopReason};
-use haul_transfer::bucket::{BucketError, StoreSession};
+use haul_transfer::bucket::{BucketError, KeyFilter, StoreSession};
 use haul_transfer::manifest::ManifestRow;
 use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
 use tokio_util::sync::CancellationToken;

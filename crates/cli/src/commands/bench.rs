@@ -15,8 +15,7 @@ use haul_bench::results::BenchResults;
 use haul_bench::session::{BenchOptions, run_experiments};
 use haul_bench::workload::requests::RequestsOptions;
 use haul_bench::workload::transfer::TransferOptions;
-use haul_net::{ClientConfig, redacted_text};
-use haul_plan::RedirectOptions;
+use haul_net::{ClientConfig, RedirectOptions, redacted_text};
 use haul_s3::S3Config;
 use tokio_util::sync::CancellationToken;
 

@@ -4,10 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use haul_net::redacted_url;
-use haul_plan::ConnectionCountLimit;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary};
 use haul_transfer::manifest::JobRowState;
-use haul_transfer::{DownloadOutcome, GetError, TransferEvent};
+use haul_transfer::{ConnectionCountLimit, DownloadOutcome, GetError, TransferEvent};
 use serde_json::{Value, json};
 
 use super::Renderer;

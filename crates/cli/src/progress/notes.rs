@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use haul_plan::ConnectionCountLimit;
-use haul_transfer::TransferEvent;
+use haul_transfer::{ConnectionCountLimit, TransferEvent};
 
 use super::text::{bytes_text, connections_text, rate_text};
 use crate::message::{sanitize, transfer_warning};

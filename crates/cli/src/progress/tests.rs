@@ -5,8 +5,7 @@ mod batch;
 use std::time::Duration;
 
 use console::measure_text_width;
-use haul_plan::ConnectionCountLimit;
-use haul_transfer::{TransferEvent, TransferWarning};
+use haul_transfer::{ConnectionCountLimit, TransferEvent, TransferWarning};
 
 use super::board::DownloadsProgress;
 use super::downloads::DownloadsView;

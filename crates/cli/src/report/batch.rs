@@ -169,7 +169,7 @@ pub(crate) fn stop_text(summary: &BatchSummary, stopped: &EarlyStop) -> String {
 pub(crate) fn not_tried_text(files: u64, is_complete: bool) -> String {
     let at_least = if is_complete { "" } else { "at least " };
     match files {
-        0 => "haul did not try the rest of the list".to_owned(),
+        0 => "the rest of the list was not tried".to_owned(),
         1 => format!("{at_least}1 file was not tried"),
         files => format!("{at_least}{files} files were not tried"),
     }

@@ -7,12 +7,12 @@ use std::fs::File;
 use std::io::{self, Seek as _};
 use std::path::Path;
 
-use haul_plan::dispatch::JobDispatcherOptions;
-use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
-use haul_transfer::ConnectionCount;
 use haul_transfer::archive::ArchiveDestination;
-use haul_transfer::batch::{BatchOptions, CommitGroupOptions, dispatcher_options};
+use haul_transfer::batch::{
+    BatchOptions, CommitGroupOptions, ErrorLimit, JobDispatcherOptions, dispatcher_options,
+};
 use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat};
+use haul_transfer::{ConnectionCount, ContentExpectation, PathLayout};
 
 use super::SettingError;
 use super::credentials::complete_passwords;

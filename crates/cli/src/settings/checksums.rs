@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use haul_plan::{Checksum, ChecksumList, ChecksumListError, DigestAlgorithm};
+use haul_plan::{Checksum, DigestAlgorithm};
+use haul_transfer::list::{ChecksumList, ChecksumListError};
 use percent_encoding::percent_decode_str;
 use url::Url;
 

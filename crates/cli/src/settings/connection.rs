@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haul_net::{ClientConfig, ConnectorConfig, ProxyRules};
-use haul_plan::{DownloadLimits, RetryOptions};
+use haul_transfer::{DownloadLimits, RetryOptions};
 use url::Url;
 
 use super::credentials::user_credentials;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use haul_net::ClientConfig;
-use haul_plan::{Glob, HttpVersionChoice, RedirectOptions};
+use haul_net::{ClientConfig, RedirectOptions};
+use haul_plan::HttpVersionChoice;
 use haul_s3::S3Address;
 use haul_transfer::{
-    ConnectionCount, ExistingFilePolicy, GetOptions, JobOutput, default_state_directory,
+    ConnectionCount, ExistingFilePolicy, GetOptions, Glob, JobOutput, default_state_directory,
 };
 use url::Url;
 

@@ -11,13 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::serving::TimeoutOptions;
-use haul_serve::FileServerOptions;
 use haul_serve::accept::{AcceptStrategy, WorkerThreadsOptions};
 use haul_serve::dialect::Dialect;
 use haul_serve::observe::AccessLogFormat;
 use haul_serve::store::FileStoreOptions;
 use haul_serve::tls::CertificatePair;
+use haul_serve::{FileServerOptions, TimeoutOptions};
 use haul_service::listen::ListenAddress;
 use haul_service::observe::{LogOptions, LogTarget};
 

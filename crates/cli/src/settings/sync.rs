@@ -1,9 +1,10 @@
 //! Turns the arguments of `haul sync` into its two sides and the settings of the engine.
 
-use haul_plan::sync::{SyncComparison, SyncOptions};
 use haul_s3::{S3Address, S3AddressError};
 use haul_transfer::put::ObjectHeaders;
-use haul_transfer::sync::{SyncPlace, SyncPlaceError, SyncSettings, check_sync_places};
+use haul_transfer::sync::{
+    SyncComparison, SyncOptions, SyncPlace, SyncPlaceError, SyncSettings, check_sync_places,
+};
 
 use super::SettingError;
 use super::object_headers::storage_headers;

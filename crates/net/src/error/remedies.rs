@@ -1,8 +1,9 @@
 //! What the user can do about an error of the network.
 
-use haul_plan::{RedirectError, Remedy, TlsEndpoint, TransferTimeLimit};
+use haul_plan::{Remedy, TlsEndpoint, TransferTimeLimit};
 
 use super::{AddressFamily, Error, Kind, ProxyName, ProxyRefusal, TlsProblem};
+use crate::redirect::RedirectError;
 
 impl Error {
     /// What the user can do about it, the likeliest first.

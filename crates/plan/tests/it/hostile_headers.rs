@@ -7,94 +7,18 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use haul_plan::{
-    ContentRange, EntityTag, ResourceVersion, RetryOptions, expected_digests, parse_retry_after,
-};
+use haul_plan::{EntityTag, ResourceVersion, expected_digests, parse_retry_after};
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 
 /// Up to `most` of these tokens, in any order.
-pub(crate) fn tokens(of: &'static [&'static str], most: usize) -> impl Strategy<Value = String> {
+fn tokens(of: &'static [&'static str], most: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(of), 0..most).prop_map(|tokens| tokens.concat())
 }
 
 /// A text as a header's value; other texts never reach a parser.
-pub(crate) fn value(text: &str) -> Option<HeaderValue> {
+fn value(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_bytes(text.as_bytes()).ok()
-}
-
-/// Numbers, and texts that some take for one.
-const NUMBERS: &[&str] = &[
-    "0",
-    "1",
-    "9",
-    "10",
-    "499",
-    "007",
-    "4095",
-    "9223372036854775807",
-    "9223372036854775808",
-    "18446744073709551615",
-    "18446744073709551616",
-    "*",
-    "",
-    "-1",
-    "+1",
-    "0x10",
-    "1e3",
-    "1_0",
-    "\u{663}",
-];
-
-/// A Content-Range, one or two of whose tokens may be wrong.
-fn any_content_range() -> impl Strategy<Value = String> {
-    let number = || prop::sample::select(NUMBERS);
-    let small = || (0u64..50).prop_map(|n| n.to_string());
-    let count = move || prop_oneof![4 => small(), 1 => number().prop_map(str::to_owned)];
-    let sign = |right: &'static str| prop_oneof![12 => Just(right), 1 => prop::sample::select(&["", " ", "-", "/", ",", "=", "--", "\t"][..])];
-    let unit = prop_oneof![8 => Just("bytes"), 1 => prop::sample::select(&["Bytes", "items", "", "byte", " bytes"][..])];
-    (
-        unit,
-        sign(" "),
-        count(),
-        sign("-"),
-        count(),
-        sign("/"),
-        count(),
-    )
-        .prop_map(|(unit, a, first, b, last, c, total)| {
-            format!("{unit}{a}{first}{b}{last}{c}{total}")
-        })
-}
-
-/// The numbers in a text, in their order.
-fn numbers(text: &str) -> Vec<u128> {
-    text.split(|c: char| !c.is_ascii_digit())
-        .filter(|digits| !digits.is_empty())
-        .map(|digits| digits.parse().unwrap())
-        .collect()
-}
-
-proptest! {
-    #[test]
-    fn a8_a_parsed_content_range_has_the_numbers_of_its_text(text in any_content_range()) {
-        if let Ok(ContentRange { range, total }) = ContentRange::parse(text.as_bytes()) {
-            let first_and_last = range.iter().flat_map(|range| [range.start, range.end - 1]);
-            let understood: Vec<u128> = first_and_last.chain(total).map(u128::from).collect();
-            prop_assert_eq!(understood, numbers(&text), "{:?}", text);
-            prop_assert!(range.is_some() || total.is_some());
-            prop_assert!(range.is_none_or(|range| range.start < range.end && total.is_none_or(|total| range.end <= total)));
-        }
-    }
-
-    #[test]
-    fn a8_a_proper_content_range_is_parsed(first in 0u64..1000, more in 0u64..1000, beyond in prop::option::of(0u64..1000)) {
-        let last = first + more;
-        let total = beyond.map(|beyond| last + 1 + beyond);
-        let written = total.map_or_else(|| "*".to_owned(), |total| total.to_string());
-        let found = ContentRange::parse(format!("bytes {first}-{last}/{written}").as_bytes());
-        prop_assert_eq!(found, Ok(ContentRange { range: Some(first..last + 1), total }));
-    }
 }
 
 const DIGESTS: &[&str] = &[
@@ -175,7 +99,7 @@ const WAITS: &[&str] = &[
 
 proptest! {
     #[test]
-    fn a17_a_retry_after_is_seconds_or_a_date_and_never_longer_than_the_cap(text in tokens(WAITS, 4), now in 0u64..1 << 34) {
+    fn a17_a_retry_after_is_seconds_or_a_date(text in tokens(WAITS, 4), now in 0u64..1 << 34) {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
         let Some(value) = value(&text) else { return Ok(()) };
         let found = parse_retry_after(&value, now);
@@ -187,9 +111,6 @@ proptest! {
             date.map(|date| date.duration_since(now).unwrap_or_default())
         };
         prop_assert_eq!(found, expected);
-        let options = RetryOptions::default();
-        let cap = options.max_retry_after;
-        prop_assert!(options.cap_retry_after(found) <= cap);
     }
 }
 

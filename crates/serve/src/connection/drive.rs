@@ -17,7 +17,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_plan::serving::TimeoutKind;
 use http::StatusCode;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -26,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::counted_io::{CountedIo, HTTP2_PREFACE};
 use super::exchange_record::log_malformed_request;
+use super::peer_timeouts::TimeoutKind;
 use super::socket::ServerTransport;
 use super::state::ConnectionState;
 use super::timeouts::{ConnectionTimer, ConnectionTimerAction};

@@ -27,7 +27,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_plan::serving::TimeoutKind;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -39,6 +38,7 @@ use super::counted_io::CountedIo;
 use super::drive::{
     ConnectionPollMode, EarlyClose, MAX_HEAD, SHUTDOWN_LINGER_TIME, ServerConnectionDriver,
 };
+use super::peer_timeouts::TimeoutKind;
 use super::socket::ServerTransport;
 use super::state::ConnectionState;
 use crate::http::ConnectionService;

@@ -8,11 +8,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haul_plan::serving::{AmbiguousHead, RequestBodyFraming, SmugglingGuard};
 use http::Version;
 use tokio_util::task::TaskTracker;
 
 use super::exchange_record::ExchangeRecord;
+use super::request_head::{AmbiguousHead, RequestBodyFraming};
+use super::smuggling_guard::SmugglingGuard;
 use super::timeouts::ConnectionTimeouts;
 use crate::http::FileServer;
 use crate::sendfile::MappingRegistry;

@@ -13,8 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use haul_plan::serving::{TimeoutKind, TimeoutOptions, Timeouts};
 use tokio::time::{Instant, Sleep};
+
+use super::peer_timeouts::{TimeoutKind, TimeoutOptions, Timeouts};
 
 /// In effect never, but small enough for any clock.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use haul_plan::serving::{
     ConditionOutcome, CurrentRepresentation, RangeLimits, RangeSelection, RequestConditions,
-    digest_field_value, private_cache_control, select_ranges,
+    select_ranges,
 };
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
@@ -17,8 +17,10 @@ use http::{Method, Response, StatusCode};
 
 use super::FileServer;
 use super::browser_protection::{forbid_sniffing, sandbox_active_content};
+use super::cache_control::private_cache_control;
 use super::error_response::{ServeResponse, empty_response, text_response};
 use super::file_body::{FileBody, MultipartRanges};
+use super::request_digests::digest_field_value;
 use crate::ObjectKey;
 use crate::body::ServeBody;
 use crate::sendfile::MappingRegistry;

@@ -5,12 +5,11 @@ mod dialect;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use haul_plan::serving::TimeoutOptions;
 use haul_service::ServerNames;
 use http::HeaderValue;
 
 use crate::access::{AccessControl, CorsPolicy};
-use crate::connection::TotalRate;
+use crate::connection::{TimeoutOptions, TotalRate};
 use crate::observe::{AccessLog, ServeMetrics};
 use crate::store::{DiskThreads, FileStore};
 

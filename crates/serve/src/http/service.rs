@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
-use haul_plan::serving::{AmbiguousHead, RequestBodyFraming, is_host};
 use http::header::{EXPECT, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version, request};
@@ -27,7 +26,9 @@ use super::server::{
     RequestContext,
 };
 use crate::access::{AccessDecision, AccessRequest, PendingLogin};
-use crate::connection::{ConnectionState, HttpExchange, TrackedBody};
+use crate::connection::{
+    AmbiguousHead, ConnectionState, HttpExchange, RequestBodyFraming, TrackedBody, is_host,
+};
 use crate::{ObjectKey, RequestPath};
 
 #[derive(Debug, Clone)]

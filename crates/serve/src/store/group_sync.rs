@@ -13,8 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use haul_plan::serving::UploadFlushMethod;
-
+use super::flush_method::UploadFlushMethod;
 use super::{flush, sys};
 
 /// Makes the uploads of one mount durable.

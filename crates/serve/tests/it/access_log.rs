@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haul_lab::ResourceContent;
-use haul_plan::serving::TimeoutOptions;
-use haul_serve::FileServerOptions;
 use haul_serve::accept::AcceptStrategy;
 use haul_serve::observe::{AccessLog, AccessLogFormat};
+use haul_serve::{FileServerOptions, TimeoutOptions};
 use haul_service::observe::{LineLog, LogSink};
 use http::Request;
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::serving::TimeoutOptions;
-use haul_serve::FileServerOptions;
 use haul_serve::observe::ServeMetrics;
+use haul_serve::{FileServerOptions, TimeoutOptions};
 use tokio::time::Instant;
 
 use crate::client::{TestClient, TestTransport, request_head};

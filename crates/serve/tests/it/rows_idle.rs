@@ -5,9 +5,8 @@
 
 use std::time::Duration;
 
-use haul_plan::serving::TimeoutOptions;
-use haul_serve::FileServerOptions;
 use haul_serve::accept::AcceptStrategy;
+use haul_serve::{FileServerOptions, TimeoutOptions};
 
 use crate::client::{TestClient, TestTransport, request_head};
 use crate::harness::{LIMIT, ServerSetup, TestServer, wait_until};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_plan::serving::TimeoutOptions;
+use haul_serve::TimeoutOptions;
 use haul_serve::accept::AcceptStrategy;
 use tokio::time::Instant;
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use haul_plan::dispatch::RequestedPause;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -13,6 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::Batch;
 use super::commit::{BatchSink, CommitMessage, CommitThread, DirectorySink, MemorySink, TarWriter};
 use super::counters::BatchCounters;
+use super::dispatch::RequestedPause;
 use super::host_memory::HostMemory;
 use super::job_queue::JobQueue;
 use super::options::{BatchSnapshot, BatchSummary};

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use haul_plan::ErrorLimit;
-
+use super::error_limit::ErrorLimit;
 use super::options::{BatchSummary, EarlyStop, FailureGroup, StopReason};
 use crate::error::{ErrorClass, GetError};
 use crate::manifest::{JobRowState, ManifestRow};

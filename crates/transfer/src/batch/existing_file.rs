@@ -4,8 +4,6 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
-use haul_plan::sync::{ListedVersionDecision, NotedVersion, VersionDifference};
-use haul_plan::{ContentExpectation, DOCUMENT_BEGINNING, begins_html};
 use tokio_util::sync::CancellationToken;
 
 use super::job::{BatchJob, BatchJobStrategy};
@@ -14,8 +12,10 @@ use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{file_beginning, load_validators, noted_download};
 use crate::error::{GetError, LocalError};
 use crate::get::ExpectedDigests;
+use crate::listed_version::{ListedVersionDecision, NotedVersion, VersionDifference};
 use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::ExistingFilePolicy;
+use crate::response::{ContentExpectation, DOCUMENT_BEGINNING, begins_html};
 
 /// Bytes that are read at once.
 const READ_CHUNK: usize = 256 << 10;

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haul_plan::ForbiddenPolicy;
-
 use crate::batch::outcome::error_chain;
+use crate::recovery::ForbiddenPolicy;
 /// The most hosts whose reason is kept. If more are unreachable, the cause is on this machine and all reasons are the
 /// same. If more refuse requests, the message of the others has no reason.
 const MAX_HOSTS: usize = 1024;

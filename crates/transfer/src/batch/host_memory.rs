@@ -5,9 +5,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haul_plan::dispatch::IdleHosts;
 use tokio::time::Instant;
 
+use super::dispatch::IdleHosts;
 use super::host_failures::HostFailures;
 
 /// What batches have learned about hosts: pauses that they asked for, circuit breakers, numbers of requests at once, and how

@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_net::RequestTimings;
-use haul_plan::sync::ListedVersion;
-use haul_plan::{
-    ContentExpectation, NextSource, RecoveryPolicy, ResourceId, RetryOptions, SourceSet,
-};
 use http::StatusCode;
 use tokio::time::Instant;
 use url::Url;
 
 use crate::disk::{DownloadPaths, StoredValidators};
 use crate::get::ResponseInfo;
+use crate::layout::ResourceId;
 use crate::list::ListEntry;
+use crate::listed_version::ListedVersion;
 use crate::manifest::{JobRowState, ManifestRow, RowTimings};
 use crate::options::{DownloadJob, JobOutput};
+use crate::recovery::{RecoveryPolicy, RetryOptions};
+use crate::response::ContentExpectation;
+use crate::sources::{NextSource, SourceSet};
 
 #[derive(Debug)]
 pub(super) struct BatchJob {

@@ -1,4 +1,4 @@
-//! The jobs of a batch: `plan`'s dispatcher behind a lock, with the clock that it needs.
+//! The jobs of a batch: the dispatcher behind a lock, with the clock that it needs.
 //!
 //! The reader adds jobs, workers take them and report how their attempts ended, the coordinator looks whether any are
 //! left. A lock and not a task that owns the dispatcher: each job calls here about five times, and each call holds the
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::dispatch::{
+use tokio::time::Instant;
+
+use super::dispatch::{
     DispatchDecision, IdleHosts, JobDispatcher, JobDispatcherOptions, JobRunReport, JobRunResult,
     JobTicket, RequestedPause,
 };
-use tokio::time::Instant;
-
 use super::host_memory::HostMemory;
 use super::job::BatchJob;
 

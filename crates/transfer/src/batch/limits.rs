@@ -1,7 +1,6 @@
 //! How many requests and open files a batch may have: as many as the user wants and the process has descriptors for.
 
-use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
-
+use super::dispatch::{HostRequestLimit, JobDispatcherOptions};
 use super::options::CommitGroupOptions;
 use crate::options::ConnectionCount;
 

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_plan::dispatch::JobDispatcherOptions;
-use haul_plan::{Checksum, ErrorLimit, PathLayout, Remedy};
+use haul_plan::{Checksum, Remedy};
 
 use url::Url;
 
+use super::dispatch::JobDispatcherOptions;
+use super::error_limit::ErrorLimit;
 use crate::error::ErrorClass;
+use crate::layout::PathLayout;
 
 /// Settings of a [`Batch`](super::Batch).
 #[derive(Debug, Clone)]

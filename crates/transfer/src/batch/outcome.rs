@@ -4,11 +4,11 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-use haul_plan::{ErrorLimit, RefusalReach, RefusalStep, SharedRefusal};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::BatchCounters;
+use super::error_limit::ErrorLimit;
 use super::job::BatchJob;
 use super::options::{BatchOptions, StopReason};
 use super::published_rows::PublishedRows;
@@ -16,6 +16,7 @@ use crate::archive::ArchiveError;
 use crate::error::{GetError, LocalError, OriginError};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::manifest::{JobRowState, Manifest, ManifestError, ManifestRow, ManifestRowError};
+use crate::recovery::{RefusalReach, RefusalStep, SharedRefusal};
 
 #[derive(Debug)]
 pub(super) struct JobOutcome {

@@ -12,10 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use haul_plan::sync::{ListedVersion, NotedVersion};
-use haul_plan::{
-    AssignedPaths, Checksum, ContentExpectation, PathAssignment, PathCandidate, PathLayoutInput,
-};
+use haul_plan::Checksum;
 use tokio_util::sync::CancellationToken;
 
 use super::commit::{CommitMessage, remove_stale_staged};
@@ -31,9 +28,12 @@ use super::workers::WorkerPool;
 use crate::checksum::hex;
 use crate::disk::{DownloadPaths, StorageWrapping, folds_names, or_current_directory};
 use crate::error::{ErrorClass, GetError, LocalError};
+use crate::layout::{AssignedPaths, PathAssignment, PathCandidate, PathLayoutInput};
 use crate::list::{BadLine, ListEntry};
+use crate::listed_version::{ListedVersion, NotedVersion};
 use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, PreviousRuns};
 use crate::options::{ExistingFilePolicy, GetOptions};
+use crate::response::ContentExpectation;
 use directory_cache::DirectoryCache;
 use file_owner::FileOwnerLookup;
 use linked_folders::LinkedFolders;

@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use haul_plan::dispatch::JobTicket;
 use tokio::time::Instant;
 use url::Url;
 
+use super::dispatch::JobTicket;
 use super::options::SlowJob;
 use crate::event::TransferEvent;
 

@@ -12,8 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use haul_plan::RetryOptions;
-use haul_plan::dispatch::{DispatchDecision, FailedHost, HostFailureCause, JobTicket};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -21,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::commit::CommitMessage;
 use super::counters::BatchCounters;
+use super::dispatch::{DispatchDecision, FailedHost, HostFailureCause, JobTicket};
 use super::host_failures::HostFailures;
 use super::host_memory::HostMemory;
 use super::job::BatchJob;
@@ -31,6 +30,7 @@ use super::running_jobs::RunningJobs;
 use super::write_buffer::{FetchedFile, WriteBuffer};
 use crate::error::{GetError, HostFailureKind, NetworkError, OriginError};
 use crate::get::{EngineState, memory_budget};
+use crate::recovery::RetryOptions;
 use attempt::Attempt;
 use unnamed_files::UnnamedFileSupport;
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::{DigestAlgorithm, RetryOptions};
+use haul_plan::DigestAlgorithm;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::commit::{CommitMessage, FetchedFileContent, VerifiedFile};
@@ -26,6 +26,7 @@ use crate::error::{GetError, VerificationError};
 use crate::get::{UnnamedBody, WholeFile};
 use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::GetOptions;
+use crate::recovery::RetryOptions;
 
 /// Files that are flushed at once: some hundred microseconds' work.
 const FLUSH_FILES: usize = 32;

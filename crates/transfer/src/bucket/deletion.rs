@@ -4,7 +4,6 @@
 
 use std::collections::HashSet;
 
-use haul_plan::{RefusalReach, RefusalStep, SharedRefusal};
 use haul_s3::{DeleteFailure, MAX_DELETED_KEYS};
 use http::StatusCode;
 use tokio::task::JoinSet;
@@ -15,6 +14,7 @@ use super::retries::{BucketError, retrying};
 use super::selection::{NamedObjects, SelectedObjects};
 use super::session::StoreSession;
 use crate::event::{TransferEvent, TransferEventSender};
+use crate::recovery::{RefusalReach, RefusalStep, SharedRefusal};
 
 /// Requests at a time.
 const PARALLEL_DELETES: usize = 8;
@@ -360,9 +360,9 @@ impl ObjectDeletion {
 
 #[cfg(test)]
 mod tests {
+    use crate::recovery::RetryOptions;
     use haul_lab::{ObjectStore, StoreRequest};
     use haul_net::ClientConfig;
-    use haul_plan::RetryOptions;
     use haul_s3::S3Config;
 
     use super::*;

@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 
-use haul_plan::RetryOptions;
 use haul_s3::{ListedObject, ObjectListRequest, ObjectPage, S3Address, S3Client, S3Error};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -15,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::retries::{BucketError, retrying};
+use crate::recovery::RetryOptions;
 
 /// How many folders are listed at a time.
 const PARALLEL_LISTS: usize = 8;

@@ -3,12 +3,12 @@
 use std::future::Future;
 
 use haul_net::Kind;
-use haul_plan::{RequestRetries, RetryOptions};
 use haul_s3::{S3Error, S3ErrorKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::ErrorClass;
+use crate::recovery::{RequestRetries, RetryOptions};
 
 /// A response that cannot be understood may be cut; one that is the same so often is not.
 const MAX_SAME_RESPONSES: u32 = 3;

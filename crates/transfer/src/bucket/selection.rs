@@ -1,10 +1,10 @@
 //! Which objects an address names: one, those that match a pattern, or everything below a prefix.
 
-use haul_plan::{KeyFilter, KeyPattern};
 use haul_s3::{ListedObject, S3Address};
 
 use super::lister::{ListedPage, ObjectLister};
 use super::retries::BucketError;
+use super::{KeyFilter, KeyPattern};
 
 /// The objects that an address names.
 #[derive(Debug, Clone)]

@@ -2,13 +2,13 @@
 
 use std::future::Future;
 
-use haul_plan::RetryOptions;
 use haul_s3::{S3Client, S3Error};
 use tokio_util::sync::CancellationToken;
 
 use super::lister::ObjectLister;
 use super::retries::{BucketError, retrying};
 use super::selection::{ObjectSelection, SelectedObjects};
+use crate::recovery::RetryOptions;
 
 /// A store, and how requests to it are retried and stopped. Clones share connections.
 #[derive(Debug, Clone)]

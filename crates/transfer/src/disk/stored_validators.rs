@@ -12,13 +12,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use haul_plan::sync::NotedVersion;
-use haul_plan::{ResourceId, ResourceVersion, UnixTime};
+use haul_plan::{ResourceVersion, UnixTime};
 use url::Url;
 
 use super::file_notes::{read_note, write_note};
 use super::permissions::FilePermissions;
 use super::storage::StorageWrapping;
+use crate::layout::ResourceId;
+use crate::listed_version::NotedVersion;
 
 const ATTRIBUTE: &str = "user.haul.from";
 

@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use haul_net::Kind;
-use haul_plan::{ExceededLimit, Remedy, TransferTimeLimit};
+use haul_plan::{Remedy, TransferTimeLimit};
 
 use super::ErrorClass;
 use crate::cause::transport_cause;
+use crate::get::ExceededLimit;
 
 /// What failed between this machine and the origin. Display says it without the URL.
 #[derive(Debug, thiserror::Error)]

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use haul_plan::{Remedy, RetryAfterText, TransferTimeLimit, WaitText, is_busy_status};
+use haul_plan::{Remedy, RetryAfterText, TransferTimeLimit, WaitText};
 use http::StatusCode;
 use url::Url;
+
+use crate::response::is_busy_status;
 
 /// What an origin answered in place of a file. Display says it without the URL.
 #[derive(Debug, thiserror::Error)]

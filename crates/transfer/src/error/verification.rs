@@ -5,9 +5,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use haul_net::redacted_url;
-use haul_plan::{DigestAlgorithm, Remedy, UnexpectedContent};
+use haul_plan::{DigestAlgorithm, Remedy};
 use http::StatusCode;
 use url::Url;
+
+use crate::response::UnexpectedContent;
 
 /// Why the origin's bytes are not the file. Display says it without the URL.
 #[derive(Debug, thiserror::Error)]

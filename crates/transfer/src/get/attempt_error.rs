@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_net::{FetchResponse, Kind};
-use haul_plan::{
-    ExceededLimit, RequestFailure, SourceMismatch, UnexpectedContent, first_line_of_text,
-};
 use http::StatusCode;
 use url::Url;
 
+use super::ExceededLimit;
 use crate::error::{ErrorDocument, GetError, NetworkError, OriginError, VerificationError};
+use crate::response::{RequestFailure, UnexpectedContent, first_line_of_text};
+use crate::sources::SourceMismatch;
 
 /// Why a request brought no more bytes.
 #[derive(Debug)]

@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::{CheckpointOptions, CheckpointSchedule};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::unsynced_ranges::merge_adjacent;
+use super::{CheckpointOptions, CheckpointSchedule};
 use crate::disk::PartialStorage;
 use crate::journal::{DiscardedRange, Journal, SavedRange};
 

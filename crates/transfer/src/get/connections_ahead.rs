@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use haul_net::FetchRequest;
-use haul_plan::{EarlyConnections, FirstRequestOutlook};
 use tokio::task::JoinSet;
 use url::Url;
 
 use super::context::JobContext;
 use super::download_sources::{DownloadSource, DownloadSources};
+use super::early_connections::{EarlyConnections, FirstRequestOutlook};
 use crate::options::ConnectionCount;
 
 /// The connections that the requests after the first may need.

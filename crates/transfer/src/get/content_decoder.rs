@@ -8,9 +8,10 @@ use std::io::{self, Write};
 use brotli_decompressor::DecompressorWriter;
 use flate2::write::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
-use haul_plan::ContentCoding;
 use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder};
 use zstd::stream::zio::Writer as ZstdWriter;
+
+use crate::response::ContentCoding;
 
 /// Bytes that a decoder hands on at once.
 const BUFFER_BYTES: usize = 32 * 1024;

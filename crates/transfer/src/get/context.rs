@@ -7,17 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haul_net::Client;
-use haul_plan::{MinRate, RetryNumber, SegmentOptions};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::MinRate;
 use super::download_monitor::{BodyMeter, DownloadMonitor};
 use super::host_limits::HostLimits;
 use super::reserved_names::ReservedNames;
+use super::segment_plan::SegmentOptions;
 use super::steering::JobSteering;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::options::{ConnectionCount, DownloadJob, ExistingFilePolicy, GetOptions};
+use crate::recovery::RetryNumber;
 use crate::warning::TransferWarning;
 
 /// How often a running job reports its progress: smooth for an eye, nothing for a processor.

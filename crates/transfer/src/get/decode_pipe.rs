@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use haul_plan::ContentCoding;
 
 use super::content_decoder::{ContentDecoder, DecoderStage};
 use crate::body_channel::ChannelSink;
 use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{PartialStorage, StreamSink, blocking};
+use crate::response::ContentCoding;
 
 /// Where bytes end.
 #[derive(Debug)]

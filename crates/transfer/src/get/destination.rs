@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use haul_plan::ResourceId;
-use haul_plan::filename;
 use http::HeaderMap;
 use http::header::CONTENT_DISPOSITION;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +14,8 @@ use crate::disk::{
     DownloadPaths, StoredValidators, StreamSink, blocking, is_stdout, is_stream, load_validators,
 };
 use crate::error::{GetError, LocalError};
+use crate::filename;
+use crate::layout::ResourceId;
 use crate::options::{ExistingFilePolicy, JobOutput};
 
 /// Where a job's bytes go.

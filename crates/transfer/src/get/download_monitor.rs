@@ -1,4 +1,4 @@
-//! Ends downloads that drip, or take too long (row A48): the clock around the decision in `plan`.
+//! Ends downloads that drip, or take too long (row A48): the clock around `download_limits`.
 //!
 //! Whoever reads a body counts it in the download's [`BodyMeter`]. [`DownloadMonitor`] looks at the meter now and then; when a limit is
 //! exceeded it cancels the download's own token, so that the download ends as if its caller had stopped it: what is resumable is kept.
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use haul_net::Client;
-use haul_plan::{DownloadLimitTracker, DownloadLimits, DownloadSample, ExceededLimit};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::job_rate_limit::JobRateLimit;
+use super::{DownloadLimitTracker, DownloadLimits, DownloadSample, ExceededLimit};
 use crate::error::{GetError, NetworkError};
 
 /// What a download receives, counted where bodies are read.

@@ -8,7 +8,6 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use haul_net::{CredentialScope, FetchRequest, FetchResponse};
-use haul_plan::{RecoveryPolicy, RequestFailure, RetryOptions, SourceSet, UnusableResponse};
 use http::HeaderMap;
 use url::Url;
 
@@ -16,6 +15,9 @@ use super::host_limits::{HostConnections, HostLimits};
 use super::snapshot::SourceSnapshot;
 use crate::error::GetError;
 use crate::options::DownloadJob;
+use crate::recovery::{RecoveryPolicy, RetryOptions};
+use crate::response::{RequestFailure, UnusableResponse};
+use crate::sources::SourceSet;
 
 /// Connections of one job in all, however many sources it has.
 const MAX_CONNECTIONS: usize = 64;

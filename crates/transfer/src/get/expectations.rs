@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use haul_net::FetchResponse;
-use haul_plan::{
-    ExpectedDigest, IntegrityEvidence, PieceChecks, PieceDigests, ResourceVersion, ResponseContent,
-    UnexpectedContent, expected_digests,
-};
+use haul_plan::{ExpectedDigest, ResourceVersion, expected_digests};
 use http::StatusCode;
 use url::Url;
 
 use super::expected_digests::ExpectedDigests;
 use super::first_request::FirstResponse;
 use super::piece_verifier::PieceVerifier;
+use super::{PieceChecks, PieceDigests};
 use crate::disk::PartialStorage;
 use crate::error::{GetError, VerificationError};
 use crate::journal::JournalHeader;
 use crate::options::{ConnectionCount, DownloadJob, GetOptions, JobOutput};
+use crate::response::{ResponseContent, UnexpectedContent};
+use crate::sources::IntegrityEvidence;
 
 /// The name of a Metalink document, as the expected source of a digest.
 pub(super) const DOCUMENT: &str = "the Metalink document";

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haul_plan::{ResourceId, ResourceVersion, ResponseContent};
+use haul_plan::ResourceVersion;
 use http::header::LAST_MODIFIED;
 
 use super::completion::complete_unmodified;
@@ -18,7 +18,9 @@ use crate::disk::{
     DownloadPaths, FileOwner, StoredValidators, blocking, file_owner, load_validators,
 };
 use crate::error::{GetError, LocalError};
+use crate::layout::ResourceId;
 use crate::options::{DownloadOutcome, ExistingFilePolicy};
+use crate::response::ResponseContent;
 
 /// Looks at the file under a name, and returns the outcome of the job if it is whole: it has the checksums that the user gave, or
 /// haul's own mark says that it is of this URL, and the origin says that it is unchanged. `None` when the job goes on as if it had not

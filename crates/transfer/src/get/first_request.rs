@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use haul_net::{FetchResponse, RangeByRoundTrip, ResponseObserver};
-use haul_plan::{BytesOnDisk, RangeSet, RequestFailure, ResponseContent, SegmentPlan};
 use tokio::task::JoinSet;
 use url::Url;
 
@@ -18,9 +17,12 @@ use super::download_sources::DownloadSources;
 use super::host_limits::HostPermit;
 use super::partial_download::ResumedDownload;
 use super::request::{check_robots_tag, check_total, conditions, send};
+use super::segment_plan::SegmentPlan;
 use super::source_recovery::recover;
 use crate::disk::StoredValidators;
 use crate::error::GetError;
+use crate::range_set::RangeSet;
+use crate::response::{BytesOnDisk, RequestFailure, ResponseContent};
 
 /// A first response that a strategy can begin with. Its body is not read yet.
 #[derive(Debug)]

@@ -79,7 +79,10 @@ impl GatheredChunks {
         let now = Instant::now();
         let seconds = (now - std::mem::replace(&mut self.last_write, now)).as_secs_f64();
         let rate = self.bytes as f64 / seconds;
-        response.set_low_water(haul_plan::low_water_mark(rate, response.remaining()));
+        response.set_low_water(crate::get::low_water::low_water_mark(
+            rate,
+            response.remaining(),
+        ));
     }
 
     fn push(&mut self, piece: Bytes) {

@@ -7,11 +7,7 @@
 use std::time::Duration;
 
 use haul_net::FetchRequest;
-use haul_plan::metalink::{self, MetalinkFile};
-use haul_plan::{
-    DigestAlgorithm, EntityTag, ExpectedDigest, LinkHeader, ResponseContent, expected_digests,
-    parse_link_headers,
-};
+use haul_plan::{DigestAlgorithm, EntityTag, ExpectedDigest, expected_digests};
 use http::StatusCode;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -23,6 +19,9 @@ use super::expectations::{DOCUMENT, DocumentDigests, FileExpectations};
 use super::first_request::FirstResponse;
 use crate::disk::blocking;
 use crate::error::GetError;
+use crate::metalink;
+use crate::metalink::MetalinkFile;
+use crate::response::{LinkHeader, ResponseContent, parse_link_headers};
 use crate::warning::TransferWarning;
 
 /// Time for fetching the document: the first response waits meanwhile.

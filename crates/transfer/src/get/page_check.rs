@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use haul_plan::{filename, is_page_for_name, may_be_page};
 use url::Url;
 
 use super::partial_claim::{PEEKED_BYTES, PartialClaim};
 use super::strategy::DownloadedFile;
 use crate::disk::blocking;
+use crate::filename;
+use crate::response::{is_page_for_name, may_be_page};
 use crate::warning::TransferWarning;
 
 /// A warning of a page whose name is that of another kind of file.

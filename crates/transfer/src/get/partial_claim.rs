@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use haul_plan::{
-    DOCUMENT_BEGINNING, ResourceVersion, ResponseContent, begins_other_document, media_type,
-};
+use haul_plan::{ResourceVersion, media_type};
 
 use super::attempt_error::AttemptError;
 use super::context::JobContext;
@@ -20,6 +18,7 @@ use crate::disk::{DownloadPaths, StoredValidators, blocking, file_beginning};
 use crate::error::{GetError, VerificationError};
 use crate::event::TransferEvent;
 use crate::options::ExistingFilePolicy;
+use crate::response::{DOCUMENT_BEGINNING, ResponseContent, begins_other_document};
 use crate::warning::TransferWarning;
 
 /// A reason to discard the bytes of an earlier run.

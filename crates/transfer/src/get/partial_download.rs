@@ -9,7 +9,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use haul_plan::{RangeSet, ResponseContent};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -22,6 +21,8 @@ use crate::journal::{
     load_journal,
 };
 use crate::options::{ExistingFilePolicy, GetOptions};
+use crate::range_set::RangeSet;
+use crate::response::ResponseContent;
 
 /// A partial file that this process holds.
 ///

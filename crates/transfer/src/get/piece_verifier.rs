@@ -1,20 +1,22 @@
 //! Compares pieces with their digests as they become whole, on a thread of its own: the bytes are read from the page cache, where
 //! they are so shortly after they were written, and the sockets do not notice.
 //!
-//! Which pieces are due `plan::PieceChecks` says; what follows from a bad one is the caller's.
+//! Which pieces are due [`PieceChecks`] says; what follows from a bad one is the caller's.
 
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use haul_plan::{DigestAlgorithm, PieceChecks, RangeSet};
+use haul_plan::DigestAlgorithm;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::PieceChecks;
 use crate::checksum::DigestSet;
 use crate::disk::PartialStorage;
 use crate::error::{GetError, VerificationError};
+use crate::range_set::RangeSet;
 
 /// How much is read at once, in bytes.
 const READ_SIZE: usize = 256 * 1024;

@@ -3,16 +3,16 @@
 use std::time::SystemTime;
 
 use haul_net::{Client, FetchRequest, FetchResponse};
-use haul_plan::{
-    BytesOnDisk, MAX_RESPONSE_TEXT, RequestFailure, RequestedContent, ResponseContent,
-    RobotsTagPolicy, UnusableResponse, classify_response,
-};
 use http::StatusCode;
 use http::header::{HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
 use url::Url;
 
 use super::attempt_error::{AttemptError, first_line};
 use crate::disk::StoredValidators;
+use crate::response::{
+    BytesOnDisk, MAX_RESPONSE_TEXT, RequestFailure, RequestedContent, ResponseContent,
+    RobotsTagPolicy, UnusableResponse, classify_response,
+};
 
 /// Sends a request and classifies the head of its response.
 ///

@@ -2,12 +2,11 @@
 //!
 //! An attempt sends the first request, whose response decides the strategy ([`strategy_choice`](super::strategy_choice)). A strategy may
 //! end with a reason to begin again, an attempt with an error that another source can help against. The
-//! [`RecoveryPolicy`](haul_plan::RecoveryPolicy) sees to it that this does not go on for ever.
+//! [`RecoveryPolicy`](crate::recovery::RecoveryPolicy) sees to it that this does not go on for ever.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haul_plan::{ResponseContent, SourceSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +35,8 @@ use super::stream_output;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
 use crate::error::{GetError, LocalError};
 use crate::options::{DownloadJob, DownloadOutcome, ExistingFilePolicy};
+use crate::response::ResponseContent;
+use crate::sources::SourceSet;
 use crate::warning::TransferWarning;
 
 /// What a download begins with.

@@ -8,10 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 use haul_net::FetchResponse;
-use haul_plan::{
-    BytesOnDisk, ContentCoding, RequestFailure, ResourceVersion, StreamContinuation, StreamEnd,
-    StreamPlan, StreamResponseHead, UnusableResponse, expected_digests,
-};
+use haul_plan::{ResourceVersion, expected_digests};
 
 use super::attempt_error::AttemptError;
 use super::context::{JobContext, PROGRESS_INTERVAL};
@@ -25,9 +22,11 @@ use super::source_recovery::{Recovery, recover};
 use super::strategy::{
     DownloadTotals, DownloadedFile, RestartReason, StrategyOutcome, start_follower,
 };
+use super::stream_plan::{StreamContinuation, StreamEnd, StreamPlan, StreamResponseHead};
 use crate::checksum::{DigestFollower, DigestSet};
 use crate::error::{GetError, NetworkError, OriginError, VerificationError};
 use crate::event::TransferEvent;
+use crate::response::{BytesOnDisk, ContentCoding, RequestFailure, UnusableResponse};
 use crate::warning::TransferWarning;
 
 /// A first response that is read from front to back.

@@ -15,10 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use haul_net::{ConnectObserver, FetchRequest, FetchResponse, RequestTimings};
-use haul_plan::{
-    BytesOnDisk, ContentExpectation, DOCUMENT_BEGINNING, RangeSet, RequestFailure, ResourceVersion,
-    ResponseContent, SegmentPlan, UnusableResponse, begins_other_document,
-};
+use haul_plan::ResourceVersion;
 use http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
@@ -35,8 +32,14 @@ use super::gathered_chunks::GatheredChunks;
 use super::host_limits::{HostConnections, HostPermit, RequestPermit};
 use super::page_check::PageCheck;
 use super::request::{check_robots_tag, check_total, conditions, send};
+use super::segment_plan::SegmentPlan;
 use crate::disk::{StoredValidators, UnnamedFile, blocking, directory_of, file_beginning};
 use crate::options::DownloadJob;
+use crate::range_set::RangeSet;
+use crate::response::{
+    BytesOnDisk, ContentExpectation, DOCUMENT_BEGINNING, RequestFailure, ResponseContent,
+    UnusableResponse, begins_other_document,
+};
 
 /// The largest body that is kept in memory until it is written, in bytes. Handing a thread over costs as much as copying some ten
 /// thousand bytes; photographs are larger, and go into a file without a name.

@@ -5,8 +5,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_plan::{ConnectionCountLimit, RangeSet};
 use url::Url;
+
+use crate::connection_control::ConnectionCountLimit;
+use crate::range_set::RangeSet;
 
 /// A moment of a download.
 #[derive(Debug, Clone)]

@@ -1,11 +1,10 @@
 //! Carries out what the recovery policy decides, for requests that go to one source at a time.
 
-use haul_plan::{FailureContext, RecoveryAction};
-
 use super::attempt_error::AttemptError;
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
 use crate::error::GetError;
+use crate::recovery::{FailureContext, RecoveryAction};
 use crate::warning::TransferWarning;
 
 /// What follows a failure that did not end the job.

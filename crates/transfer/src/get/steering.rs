@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use haul_plan::RangeSet;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::job_rate_limit::JobRateLimit;
 use super::snapshot::{ConnectionReport, DownloadSnapshot, SnapshotSource};
+use crate::range_set::RangeSet;
 
 /// What a job and its handle share.
 #[derive(Debug)]

@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use haul_plan::ResponseContent;
-
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
 use super::expectations::FileExpectations;
@@ -15,6 +13,7 @@ use super::sequential::{self, SequentialStart};
 use super::strategy::{DownloadTotals, DownloadedFile, RestartReason, StrategyOutcome};
 use crate::error::GetError;
 use crate::event::TransferEvent;
+use crate::response::ResponseContent;
 
 /// Chooses the strategy by what the first response brings, and runs it.
 ///

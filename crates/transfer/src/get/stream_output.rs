@@ -5,9 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haul_plan::{
-    ResourceVersion, ResponseContent, StreamPlan, StreamResponseHead, expected_digests,
-};
+use haul_plan::{ResourceVersion, expected_digests};
 
 use super::context::JobContext;
 use super::decode_pipe::PipeOutput;
@@ -20,10 +18,12 @@ use super::host_limits::HostPermit;
 use super::sequential::{SequentialDownload, SequentialEnd, open_pipe, warn_of_stream};
 use super::source_recovery::fail_over;
 use super::strategy::DownloadTotals;
+use super::stream_plan::{StreamPlan, StreamResponseHead};
 use crate::checksum::DigestSet;
 use crate::error::{GetError, LocalError, VerificationError};
 use crate::event::TransferEvent;
 use crate::options::{DownloadOutcome, JobOutput};
+use crate::response::ResponseContent;
 
 /// Downloads into a stream.
 pub(super) async fn download(

@@ -3,10 +3,11 @@
 //! JSON, so that a person can read what a download was about; a checksum on each line, so that an incomplete or corrupted
 //! one is detected. No URL is written, since it may contain secrets: its digest is enough to recognise it.
 
+use haul_plan::{Checksum, ExpectedDigest, ResourceVersion};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use haul_plan::{Checksum, ExpectedDigest, ResourceId, ResourceVersion};
+use crate::layout::ResourceId;
 
 /// The number of this format. A journal with another number is not used, and the download starts again.
 pub(super) const FORMAT: u32 = 2;

@@ -3,13 +3,13 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use haul_plan::RangeSet;
 use url::Url;
 
 use super::file::open_journal;
 use super::record::{FORMAT, JournalHeader, JournalRecord, MAX_LINE, SavedRange};
 use crate::checksum::Crc32c;
 use crate::disk::PartialStorage;
+use crate::range_set::RangeSet;
 
 /// The state of an earlier run.
 #[derive(Debug)]

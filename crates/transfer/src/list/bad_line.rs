@@ -4,7 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use haul_net::{UrlError, redacted_text};
-use haul_plan::{ChecksumError, DigestAlgorithm, RelativePathError, metalink};
+use haul_plan::{ChecksumError, DigestAlgorithm};
+
+use crate::layout::RelativePathError;
+use crate::metalink;
 
 /// The most characters of a line that a message shows.
 const MAX_EXCERPT: usize = 80;
@@ -67,7 +70,7 @@ pub enum BadLineProblem {
     },
     /// The key of an object is no path.
     #[error(transparent)]
-    InvalidKey(haul_plan::KeyPathError),
+    InvalidKey(crate::bucket::KeyPathError),
     /// A record has no URL.
     #[error("there is no URL")]
     NoUrl,

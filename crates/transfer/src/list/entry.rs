@@ -3,13 +3,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use haul_plan::sync::ListedVersion;
-use haul_plan::{Checksum, DigestAlgorithm, PieceDigests, is_digest_name};
+use haul_plan::{Checksum, DigestAlgorithm, is_digest_name};
 use http::HeaderMap;
 use url::Url;
 
 use super::bad_line::{BadLine, BadLineProblem, LineError};
 use super::fields;
+use crate::get::PieceDigests;
+use crate::listed_version::ListedVersion;
 
 /// More mirrors of one file are a mistake.
 const MAX_MIRRORS: usize = 256;

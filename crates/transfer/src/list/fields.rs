@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use haul_plan::{Checksum, DigestAlgorithm, RelativePathError, relative_path};
+use haul_plan::{Checksum, DigestAlgorithm};
 use haul_s3::{DownloadUrlError, parse_download_url};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::{Position, Url};
 
 use super::bad_line::BadLineProblem;
+use crate::layout::{RelativePathError, relative_path};
 
 /// The longest URL, in bytes: twice what servers accept. Thousands of URLs are in memory at a time.
 const MAX_URL: usize = 16 << 10;

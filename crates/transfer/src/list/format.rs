@@ -1,8 +1,7 @@
 //! The format of a list: given by name, or detected from the first line.
 
-use haul_plan::metalink;
-
 use super::source::{first_line, without_bom};
+use crate::metalink;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListFormat {

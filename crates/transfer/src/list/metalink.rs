@@ -6,10 +6,10 @@
 
 use std::io::Read;
 
-use haul_plan::metalink::{self, MetalinkError, MetalinkFile};
-
 use super::bad_line::{BadLineProblem, LineError};
 use super::entry::ListEntry;
+use crate::metalink;
+use crate::metalink::{MetalinkError, MetalinkFile};
 
 /// A document, which is read with its first entry.
 pub(super) enum MetalinkList {

@@ -5,7 +5,8 @@
 use std::io::{self, BufReader, Cursor, Read};
 
 use flate2::bufread::MultiGzDecoder;
-use haul_plan::metalink;
+
+use crate::metalink;
 
 /// The most bytes that are read to detect a format.
 const MAX_PEEK: usize = 64 << 10;

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::{RefusalStep, SharedRefusal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
@@ -20,6 +19,7 @@ use crate::bucket::StoreSession;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::job_end::UploadEnd;
 use crate::manifest::{Manifest, ManifestError};
+use crate::recovery::{RefusalStep, SharedRefusal};
 
 /// Files under way. Each request has a slot of its own; this bounds open files and tasks.
 const MAX_FILES: usize = 64;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use haul_plan::{DigestAlgorithm, MIN_NOTED_WAIT, RequestRetries};
+use haul_plan::{DigestAlgorithm, MIN_NOTED_WAIT};
 use haul_s3::{S3Address, S3Client, S3Error, ServiceError};
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -16,6 +16,7 @@ use super::file_part::SentBytes;
 use super::options::{PutOptions, UploadJob, UploadTarget};
 use super::slots::{UploadSlot, UploadSlots};
 use crate::event::{TransferEvent, TransferEventSender};
+use crate::recovery::RequestRetries;
 use crate::warning::TransferWarning;
 
 /// How often a running job reports its progress.

@@ -5,15 +5,16 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use haul_net::{Kind, redacted_url};
-use haul_plan::upload::PartPlanError;
-use haul_plan::{RefusalReach, Remedy, RetryAfterText};
+use haul_plan::{Remedy, RetryAfterText};
 use haul_s3::{S3Address, S3Error, S3ErrorKind};
 use http::StatusCode;
 use url::Url;
 
 use super::options::UploadTarget;
+use super::part_plan::PartPlanError;
 use crate::bucket::BucketError;
 use crate::error::{ErrorClass, wait_remedies};
+use crate::recovery::RefusalReach;
 
 /// A failed upload. The object that the target names is the old one, or none.
 #[derive(Debug, thiserror::Error)]

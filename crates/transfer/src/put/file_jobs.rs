@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, io};
 
-use haul_plan::filename::has_reserved_suffix;
-use haul_plan::sync::ObjectDigests;
-use haul_plan::{Checksum, DigestAlgorithm, KeyFilter};
+use haul_plan::{Checksum, DigestAlgorithm};
 use http::HeaderMap;
 
 use super::job_source::FoundUpload;
 use super::object_headers::ObjectHeaders;
 use super::options::{UploadInput, UploadJob, UploadTarget};
+use crate::bucket::KeyFilter;
+use crate::filename::has_reserved_suffix;
 use crate::folder_walk::{FolderName, FolderProblem, FolderWalk};
 use crate::input_error::InputError;
 use crate::manifest::{ManifestRow, PreviousRuns};
-use crate::sync::file_has_content;
+use crate::sync::{ObjectDigests, file_has_content};
 
 /// What is uploaded, and to where.
 #[derive(Debug)]

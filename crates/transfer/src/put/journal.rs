@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use haul_digest::{crc32c, hex};
 use haul_plan::Checksum;
-use haul_plan::upload::KnownPart;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::file_part::FileSnapshot;
+use super::kept_parts::KnownPart;
 
 /// How often a journal is opened that its owner removes or replaces at the same time.
 const MAX_OPENS: usize = 8;

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 
 use haul_digest::Crc64Nvme;
 use haul_net::RequestBody;
-use haul_plan::upload::{KnownPart, PartPlan, kept_parts};
 use haul_s3::{MultipartUpload, S3Address, StoredObject, UploadedPart};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
@@ -19,8 +18,10 @@ use super::file_part::{
     FilePart, FileSnapshot, OpenFile, SentBytes, crc64nvme_checksum, crc64nvme_in,
 };
 use super::journal::{UploadJournal, UploadRecord};
+use super::kept_parts::{KnownPart, kept_parts};
 use super::multipart_requests::{abort, abort_failed, complete, create};
 use super::options::UploadOutcome;
+use super::part_plan::PartPlan;
 use super::single_request::RangeDigests;
 use super::slots::UploadSlot;
 use crate::disk::blocking;

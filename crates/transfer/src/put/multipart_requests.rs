@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use haul_net::FetchRequest;
+use haul_plan::DigestAlgorithm;
 use haul_plan::upload::HTTP_MULTIPART_HEADER;
-use haul_plan::{DigestAlgorithm, RequestRetries};
 use haul_s3::{MultipartUpload, StoredObject, UploadedPart, checksum_field};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::time::Instant;
@@ -17,6 +17,7 @@ use super::error::PutError;
 use super::expected_object::{ExpectedObject, multipart_etag};
 use super::file_part::crc64nvme_checksum;
 use crate::bucket::retrying;
+use crate::recovery::RequestRetries;
 use crate::warning::TransferWarning;
 
 /// How long a server may take to say whether it takes parts.

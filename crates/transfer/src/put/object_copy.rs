@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use haul_plan::upload::{MAX_PART_BYTES, PartPlan};
 use haul_s3::{CopySource, MultipartUpload, ObjectMetadata, StoredObject, UploadedPart};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::task::JoinSet;
@@ -16,6 +15,7 @@ use super::error::PutError;
 use super::expected_object::{ExpectedObject, multipart_etag};
 use super::multipart_requests::abort_failed;
 use super::options::{SourceObject, UploadOutcome};
+use super::part_plan::{MAX_PART_BYTES, PartPlan};
 
 /// The size of parts: some thousand of them make the largest object, and several are copied at a time.
 const COPIED_PART_BYTES: u64 = 512 << 20;

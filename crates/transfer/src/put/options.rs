@@ -5,12 +5,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_plan::{Checksum, DigestAlgorithm, RetryOptions};
+use haul_plan::{Checksum, DigestAlgorithm};
 use haul_s3::{S3Address, escaped_key};
 use http::HeaderMap;
 use url::Url;
 
 use crate::options::ConnectionCount;
+use crate::recovery::RetryOptions;
 
 /// Files of up to so many bytes are one request: three requests for two parts would cost more than they gain.
 const SINGLE_REQUEST_BYTES: u64 = 16 << 20;

@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::{ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::connection_control::{
+    ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample,
+};
 use crate::options::ConnectionCount;
 
 /// The requests that may be under way.

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use haul_digest::{Crc64Nvme, DigestSet};
 use haul_net::RequestBody;
 use haul_plan::Checksum;
-use haul_plan::upload::{PartPlanError, StreamPartPlan};
 use haul_s3::{MultipartUpload, StoredObject, UploadedPart, checksum_field};
 use tokio::task::JoinSet;
 
@@ -19,6 +18,7 @@ use super::error::PutError;
 use super::file_part::finished;
 use super::multipart_requests::{abort_failed, complete, create};
 use super::options::UploadOutcome;
+use super::part_plan::{PartPlanError, StreamPartPlan};
 use super::single_request::{algorithms, expected, sent_checksums};
 
 /// Parts in memory at a time: those that are sent, and one that is read. Of larger parts there are fewer.

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use haul_net::FetchResponse;
-use haul_plan::{RequestFailure, UnusableResponse};
 
 use crate::get::AttemptError;
+use crate::response::{RequestFailure, UnusableResponse};
 
 #[derive(Debug)]
 pub(super) struct PartResponse {

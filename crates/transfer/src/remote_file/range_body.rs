@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use haul_plan::{READ_BLOCK_BYTES, ReadAhead};
 use tokio::time::timeout;
 
 use super::block_cache::BlockCache;
 use super::part_response::PartResponse;
+use super::read_ahead::{READ_BLOCK_BYTES, ReadAhead};
 use super::source::RemoteFileSource;
 use crate::error::GetError;
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use haul_net::{Client, FetchResponse};
-use haul_plan::{RequestFailure, ResourceVersion, ResponseContent, RetryOptions, UnusableResponse};
+use haul_plan::ResourceVersion;
 use http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -17,6 +17,8 @@ use super::whole_file::{WholeResponse, read_whole};
 use super::{MAX_RESERVED, RemoteFile, index};
 use crate::error::GetError;
 use crate::get::AttemptError;
+use crate::recovery::RetryOptions;
+use crate::response::{RequestFailure, ResponseContent, UnusableResponse};
 
 /// What a response says of a file.
 #[derive(Debug, Clone)]

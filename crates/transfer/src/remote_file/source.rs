@@ -5,10 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use haul_net::{Client, FetchRequest, FetchResponse};
-use haul_plan::{
-    FailureContext, RecoveryAction, RecoveryPolicy, RequestFailure, ResourceVersion,
-    ResponseContent, RetryOptions, UnusableResponse,
-};
+use haul_plan::ResourceVersion;
 use http::HeaderMap;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +14,8 @@ use url::Url;
 use super::part_response::PartResponse;
 use crate::error::{GetError, VerificationError};
 use crate::get::{AttemptError, send};
+use crate::recovery::{FailureContext, RecoveryAction, RecoveryPolicy, RetryOptions};
+use crate::response::{RequestFailure, ResponseContent, UnusableResponse};
 
 /// The number of the only source.
 const SOURCE: usize = 0;

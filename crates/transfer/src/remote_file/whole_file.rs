@@ -2,11 +2,12 @@
 
 use bytes::{Bytes, BytesMut};
 use haul_net::FetchResponse;
-use haul_plan::{ReadAhead, RequestFailure, ResponseContent, UnusableResponse};
 
+use super::read_ahead::ReadAhead;
 use super::source::RemoteFileSource;
 use crate::error::{GetError, NetworkError};
 use crate::get::AttemptError;
+use crate::response::{RequestFailure, ResponseContent, UnusableResponse};
 
 /// The largest file that is read whole. A program may have many of them open.
 const MAX_IN_MEMORY: u64 = 64 << 20;

@@ -5,9 +5,9 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use haul_digest::DigestSet;
-use haul_plan::sync::ObjectDigests;
 use haul_s3::S3Address;
 
+use super::ObjectDigests;
 use crate::bucket::{BucketError, StoreSession};
 
 /// Bytes that are read at a time.

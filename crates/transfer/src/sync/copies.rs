@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haul_net::Client;
-use haul_plan::sync::{ListedVersion, SyncEntry};
 use haul_s3::S3Address;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
+use super::comparison::SyncEntry;
 use super::merge::FoundCopy;
 use super::place::{SyncPlace, SyncSettings, SyncSides};
 use crate::batch::{Batch, BatchOptions, BatchOutput, BatchSummary, dispatcher_options};
@@ -16,6 +16,7 @@ use crate::event::{TransferEvent, TransferEventSender};
 use crate::input_error::InputError;
 use crate::job_sources::object_entry;
 use crate::list::{BadLine, ListEntry};
+use crate::listed_version::ListedVersion;
 use crate::options::{ExistingFilePolicy, GetOptions};
 use crate::put::{FoundUpload, SourceObject, UploadInput, UploadJob, UploadJobSource};
 

@@ -4,14 +4,14 @@ use std::fs::Metadata;
 use std::path::Path;
 use std::{fmt, io};
 
-use haul_plan::filename::has_reserved_suffix;
-use haul_plan::sync::SyncEntry;
-use haul_plan::{KeyFilter, ResourceId};
 use haul_s3::S3Address;
 
-use crate::bucket::BucketError;
+use super::comparison::SyncEntry;
+use crate::bucket::{BucketError, KeyFilter};
 use crate::disk::stored_entity_tag;
+use crate::filename::has_reserved_suffix;
 use crate::folder_walk::{FolderName, FolderProblem, FolderWalk};
+use crate::layout::ResourceId;
 
 /// The files below a folder. What is left out by its kind, such as a link to a folder, is an entry all the same, and so reported that a sync
 /// does not take it for deleted. The partial files of haul are left out.
@@ -143,7 +143,7 @@ pub(super) fn delete_file(root: &Path, key: &str) -> io::Result<()> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use haul_plan::{KeyPattern, KeyRule};
+    use crate::bucket::{KeyPattern, KeyRule};
 
     use super::*;
 

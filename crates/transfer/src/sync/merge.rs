@@ -4,17 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haul_plan::path_of_key;
-use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncMergeError};
 use haul_s3::S3Address;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
+use super::comparison::{SyncDecision, SyncEntry};
 use super::content::{ContentError, file_has_content, object_digests};
 use super::deletion_list::DeletionList;
+use super::merge_decisions::{SyncMerge, SyncMergeError};
 use super::place::{SyncPlace, SyncSettings, SyncSides};
-use crate::bucket::BucketError;
+use crate::bucket::{BucketError, path_of_key};
 use crate::folder_walk::FolderProblem;
 use crate::input_error::InputError;
 
@@ -297,7 +297,7 @@ impl SyncSides {
         &self,
         prefix: &S3Address,
         key: &str,
-    ) -> Result<haul_plan::sync::ObjectDigests, BucketError> {
+    ) -> Result<crate::sync::ObjectDigests, BucketError> {
         let object = prefix.with_key(format!("{}{key}", prefix.key));
         object_digests(&self.session, &object).await
     }

@@ -1,8 +1,8 @@
 //! The objects below a prefix as entries of a sync.
 
-use haul_plan::sync::SyncEntry;
 use haul_s3::ListedObject;
 
+use super::comparison::SyncEntry;
 use crate::bucket::{BucketError, SelectedObjects};
 
 /// The objects below a prefix, in the order of their keys. Waits for the list, so it is for a thread that may wait.

@@ -3,14 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use haul_plan::KeyFilter;
-use haul_plan::sync::{SyncComparison, SyncEntry, SyncOptions};
 use haul_s3::S3Address;
 use tokio::runtime::Handle;
 
+use super::comparison::{SyncComparison, SyncEntry, SyncOptions};
 use super::local_file_entries::LocalFileEntries;
 use super::object_entries::ObjectEntries;
-use crate::bucket::{BucketError, ObjectSelection, StoreSession};
+use crate::bucket::{BucketError, KeyFilter, ObjectSelection, StoreSession};
 use crate::folder_walk::{FolderProblem, FolderWalk};
 use crate::put::ObjectHeaders;
 

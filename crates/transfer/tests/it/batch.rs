@@ -21,17 +21,15 @@ use std::time::Duration;
 
 use haul_lab::{Origin, OriginBuilder, OriginResource, ResourceContent, within};
 use haul_net::{Client, ClientConfig};
-use haul_plan::RetryOptions;
-use haul_plan::dispatch::HostRequestLimit;
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::{
     Batch, BatchArchive, BatchOptions, BatchOutput, BatchSummary, CommitGroupOptions, HostMemory,
-    ListEntries, MemoryOutput,
+    HostRequestLimit, ListEntries, MemoryOutput,
 };
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::ListEntry;
 use haul_transfer::manifest::{JobRowState, Manifest, ManifestRow};
-use haul_transfer::{ConnectionCount, GetOptions, TransferEvent};
+use haul_transfer::{ConnectionCount, GetOptions, RetryOptions, TransferEvent};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

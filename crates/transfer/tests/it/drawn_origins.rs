@@ -9,9 +9,11 @@ use haul_lab::http2::{Http2Origin, Http2Settings, alpn_server_config};
 use haul_lab::{
     CertificateAuthority, DrawnOrigin, DrawnValidators, Origin, ResourceContent, assert_seeds,
 };
-use haul_plan::{HttpVersionChoice, RetryOptions};
+use haul_plan::HttpVersionChoice;
 use haul_transfer::manifest::JobRowState;
-use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetError, VerificationError};
+use haul_transfer::{
+    ConnectionCount, ExistingFilePolicy, GetError, RetryOptions, VerificationError,
+};
 use tokio::time::timeout;
 
 use crate::batch::BatchCase;

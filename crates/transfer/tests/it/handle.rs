@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, faults, within};
 use haul_net::Client;
-use haul_plan::ConnectionCountLimit;
 use haul_transfer::{
-    ConnectionCount, DownloadHandle, DownloadJob, DownloadOutcome, DownloadSnapshot, GetError,
-    JobOutput, LocalError, TransferEngine, VerificationError,
+    ConnectionCount, ConnectionCountLimit, DownloadHandle, DownloadJob, DownloadOutcome,
+    DownloadSnapshot, GetError, JobOutput, LocalError, TransferEngine, VerificationError,
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};

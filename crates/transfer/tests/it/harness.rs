@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, ResourceContent, within};
 use haul_net::{Client, ClientConfig};
-use haul_plan::{CheckpointOptions, Checksum, PieceDigests, Remedy, RetryOptions};
+use haul_plan::{Checksum, Remedy};
 use haul_transfer::{
-    ConnectionCount, DownloadJob, DownloadOutcome, GetError, GetOptions, JobOutput, TransferEngine,
-    TransferEvent,
+    CheckpointOptions, ConnectionCount, DownloadJob, DownloadOutcome, GetError, GetOptions,
+    JobOutput, PieceDigests, RetryOptions, TransferEngine, TransferEvent,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;

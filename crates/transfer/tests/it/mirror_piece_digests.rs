@@ -4,8 +4,8 @@ use haul_lab::{
     OriginResource, OriginResponse, OriginResponseBody, RecordedRequest, RequestMatcher,
     ResourceContent, faults,
 };
-use haul_plan::{DigestAlgorithm, PieceDigests};
-use haul_transfer::{ErrorClass, GetError, LocalError, VerificationError};
+use haul_plan::DigestAlgorithm;
+use haul_transfer::{ErrorClass, GetError, LocalError, PieceDigests, VerificationError};
 use sha2::{Digest, Sha256};
 
 use crate::harness::{JobCase, JobRun, content, serve};

@@ -1,8 +1,8 @@
 //! Resuming bytes of several hosts: bytes that were accepted because of digests are resumed only with digests.
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
-use haul_plan::{DigestAlgorithm, PieceDigests};
-use haul_transfer::{GetError, VerificationError};
+use haul_plan::DigestAlgorithm;
+use haul_transfer::{GetError, PieceDigests, VerificationError};
 use sha2::{Digest, Sha256};
 
 use crate::harness::{JobCase, content};

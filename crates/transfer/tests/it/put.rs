@@ -11,13 +11,11 @@ use std::time::Duration;
 
 use haul_lab::{ObjectStore, within};
 use haul_net::ClientConfig;
-use haul_plan::RetryOptions;
 use haul_s3::{S3Address, S3Client, S3Config};
-use haul_transfer::ConnectionCount;
-use haul_transfer::TransferEvent;
 use haul_transfer::put::{
     PutError, PutOptions, UploadEngine, UploadInput, UploadJob, UploadOutcome,
 };
+use haul_transfer::{ConnectionCount, RetryOptions, TransferEvent};
 use http::HeaderMap;
 use tempfile::TempDir;
 use tokio::sync::mpsc;

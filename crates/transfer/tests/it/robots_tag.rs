@@ -1,8 +1,8 @@
 //! X-Robots-Tag: files whose use an origin forbids are not downloaded, if the user wants that.
 
 use haul_lab::{Origin, OriginResource, ResourceContent};
-use haul_plan::{Remedy, RobotsTagPolicy};
-use haul_transfer::{ErrorClass, GetError, VerificationError};
+use haul_plan::Remedy;
+use haul_transfer::{ErrorClass, GetError, RobotsTagPolicy, VerificationError};
 
 use crate::batch::{BatchCase, small_content};
 use crate::harness::{JobCase, content, serve};

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults, within};
-use haul_plan::{ExceededLimit, MinRate, Remedy, TransferTimeLimit};
-use haul_transfer::{ConnectionCount, GetError, JobOutput, NetworkError, body_channel};
+use haul_plan::{Remedy, TransferTimeLimit};
+use haul_transfer::{
+    ConnectionCount, ExceededLimit, GetError, JobOutput, MinRate, NetworkError, body_channel,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::batch::{BatchCase, origin_with_files, small_content};

@@ -9,8 +9,8 @@ use haul_lab::{
     SlowLink, SlowLinkBuilder, StreamCut, faults,
 };
 use haul_net::ProxyRules;
-use haul_plan::{HttpVersionChoice, RetryOptions};
-use haul_transfer::{ConnectionCount, GetError, OriginError};
+use haul_plan::HttpVersionChoice;
+use haul_transfer::{ConnectionCount, GetError, OriginError, RetryOptions};
 
 use crate::batch::BatchCase;
 use crate::harness::{JobCase, content, serve};

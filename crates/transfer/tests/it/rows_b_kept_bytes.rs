@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
-use haul_plan::CheckpointOptions;
-use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput, LocalError};
+use haul_transfer::{
+    CheckpointOptions, ConnectionCount, ErrorClass, GetError, JobOutput, LocalError,
+};
 use tokio::time::Instant;
 
 use crate::harness::{JobCase, LIMIT, content, serve, small_disk};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use haul_plan::tunnel::{BulkDetector, CopyMethod};
 
 use super::bulk::{PipedBytes, ReadLowWater};
+use super::bulk_detector::{BulkDetector, CopyMethod};
 use super::stream::{RelayReader, RelayWriter};
 
 /// Bytes that are read at once, into a buffer that all relays of a thread share.

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use haul_net::{Connector, Error, Kind, Proxy, ProxyRefusal, TlsConfigError};
-use haul_plan::tunnel::RouteFailure;
+
+use super::routes::RouteFailure;
 
 /// The most routes that the alternatives of a chain may make.
 pub(super) const MAX_ROUTES: usize = 16;

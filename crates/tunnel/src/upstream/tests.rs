@@ -4,11 +4,11 @@ use haul_lab::{
     CertificateAuthority, DnsReply, DnsServer, HttpProxy, RequestMatcher, SilentListener,
     SocksProxy, SocksQuirk, faults, within,
 };
-use haul_plan::tunnel::RouteFailure;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use super::routes::RouteFailure;
 use super::*;
 
 /// No test takes longer.

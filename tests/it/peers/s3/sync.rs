@@ -207,7 +207,7 @@ async fn f28_deletions_come_last_and_only_if_they_are_sure() {
     // A file that cannot be uploaded.
     std::os::unix::fs::symlink("itself", dir.path("tree/itself")).unwrap();
     let failed = up(&[]).await;
-    failed.assert_stderr_has("were not deleted");
+    failed.assert_stderr_has("did not delete");
     assert_ne!(failed.code, 0);
     std::fs::remove_file(dir.path("tree/itself")).unwrap();
     assert_eq!(keys().await, 4);
@@ -245,7 +245,7 @@ async fn f16_a_key_that_is_no_path_does_not_stop_a_sync() {
         .await;
     output.assert_code(1);
     output.assert_stderr_has("segment . or ..");
-    output.assert_stderr_has("were not deleted");
+    output.assert_stderr_has("did not delete");
     assert_eq!(std::fs::read(dir.path("down/ok")).unwrap(), b"x");
     assert!(dir.path("down/extra").exists());
 }

@@ -4,8 +4,9 @@ use std::error::Error as _;
 use std::path::PathBuf;
 
 use haul_net::Client;
-use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
-use haul_transfer::batch::{Batch, BatchOptions, BatchOutput};
+use haul_transfer::batch::{
+    Batch, BatchOptions, BatchOutput, HostRequestLimit, JobDispatcherOptions,
+};
 use haul_transfer::list::ListEntry;
 use haul_transfer::{
     ConnectionCount, DownloadJob, GetError, GetOptions, JobOutput, TransferEngine,

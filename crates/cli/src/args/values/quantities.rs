@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use haul_plan::MinRate;
-use haul_plan::upload::{MAX_PART_BYTES, MIN_PART_BYTES};
+use haul_transfer::MinRate;
+use haul_transfer::put::{MAX_PART_BYTES, MIN_PART_BYTES};
 
 use super::{ValueError, quoted};
 

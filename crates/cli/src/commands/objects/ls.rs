@@ -2,9 +2,10 @@
 
 use std::io::{self, Write as _};
 
-use haul_plan::{KeyFilter, KeyPattern};
 use haul_s3::{ListedObject, S3Address};
-use haul_transfer::bucket::{BucketError, ObjectListing, ObjectSelection, StoreSession};
+use haul_transfer::bucket::{
+    BucketError, KeyFilter, KeyPattern, ObjectListing, ObjectSelection, StoreSession,
+};
 use serde_json::json;
 
 use super::report;

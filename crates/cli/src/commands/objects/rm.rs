@@ -1,7 +1,8 @@
 //! `haul rm`.
 
-use haul_plan::KeyPattern;
-use haul_transfer::bucket::{DeletionSummary, NamedObjects, StoreSession, delete_named};
+use haul_transfer::bucket::{
+    DeletionSummary, KeyPattern, NamedObjects, StoreSession, delete_named,
+};
 
 use super::super::run_loop::with_events;
 use super::DeletionOutput;

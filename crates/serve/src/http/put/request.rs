@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haul_plan::serving::{RequestConditions, request_digests};
+use haul_plan::serving::RequestConditions;
 use haul_plan::{Checksum, ExpectedDigest};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, EXPECT};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -12,6 +12,7 @@ use crate::ObjectKey;
 use crate::connection::ConnectionState;
 use crate::http::FileServer;
 use crate::http::error_response::{ErrorResponse, text_response};
+use crate::http::request_digests::request_digests;
 use crate::observe::BodyRefusal;
 use crate::store::{CachedLookup, FileMetadata, ObjectAttributes, StoreError};
 

@@ -10,13 +10,13 @@
 
 use std::path::Path;
 
-use haul_plan::{PathCandidate, ResourceId};
 use haul_s3::parse_download_url;
 use url::Url;
 
 use super::directory_cache::DirectoryCache;
 use crate::batch::job::{manifest_path, manifest_url};
 use crate::disk::{FileOwner, file_owner};
+use crate::layout::{PathCandidate, ResourceId};
 use crate::manifest::PreviousRuns;
 
 /// What is needed to find the owner of a name.

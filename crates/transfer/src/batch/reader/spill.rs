@@ -12,13 +12,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use haul_plan::Checksum;
-use haul_plan::sync::ListedVersion;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::job::{BatchJob, BatchJobStrategy};
 use crate::batch::record_file::RecordFile;
 use crate::list::ListEntry;
+use crate::listed_version::ListedVersion;
 
 /// The largest size of the file, in bytes: some five million jobs.
 const MAX_BYTES: u64 = 1 << 30;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use haul_net::ConnectObserver;
-use haul_plan::dispatch::{JobRunResult, JobTicket};
 use tokio::time::Instant;
 
 use super::WorkerPool;
 use crate::batch::commit::{CommitMessage, FetchedFileContent, VerifiedFile, remove_wrong_staged};
+use crate::batch::dispatch::{JobRunResult, JobTicket};
 use crate::batch::existing_file::verify_existing;
 use crate::batch::job::{BatchJob, BatchJobStrategy};
 use crate::batch::outcome::JobOutcome;

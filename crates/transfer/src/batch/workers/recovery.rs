@@ -3,15 +3,16 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use haul_plan::dispatch::JobRunResult;
-use haul_plan::{FailureContext, RecoveryAction, RequestFailure};
 use http::StatusCode;
 
 use super::attempt::Attempt;
+use crate::batch::dispatch::JobRunResult;
 use crate::batch::job::BatchJobStrategy;
 use crate::batch::outcome::JobOutcome;
 use crate::error::{ErrorClass, GetError, LocalError, NetworkError};
 use crate::get::{AttemptError, RedirectTarget, is_unreachable};
+use crate::recovery::{FailureContext, RecoveryAction};
+use crate::response::RequestFailure;
 
 /// A body that breaks off after so many bytes is requested again with a partial file. A smaller one is requested whole, which costs
 /// less, and leaves nothing when it fails.

@@ -3,13 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use haul_plan::{RangeSet, ResourceVersion};
+use haul_plan::ResourceVersion;
 use proptest::prelude::*;
 use url::Url;
 
 use super::*;
 use crate::get::unsynced_ranges::written_ranges;
 use crate::journal::{JournalHeader, SavedRangesCheck, load_journal};
+use crate::range_set::RangeSet;
 
 /// Bytes in a piece with a digest.
 const CUT: u64 = 16;

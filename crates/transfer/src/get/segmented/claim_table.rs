@@ -6,13 +6,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
-use haul_plan::{Claim, ClaimId, ClaimRequest, PieceRetry, RangeSet, SegmentPlan, SourceSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::get::download_sources::DownloadSources;
+use crate::get::segment_plan::{Claim, ClaimId, ClaimRequest, SegmentPlan};
 use crate::get::snapshot::{DownloadSnapshot, RequestSnapshot};
 use crate::get::unsynced_ranges::UnsyncedRanges;
 use crate::journal::SavedRange;
+use crate::range_set::RangeSet;
+use crate::recovery::PieceRetry;
+use crate::sources::SourceSet;
 
 /// The state under the lock.
 #[derive(Debug)]
@@ -306,10 +309,11 @@ impl ClaimTable {
 
 #[cfg(test)]
 mod tests {
-    use haul_plan::{
-        FailureContext, IntegrityEvidence, RecoveryAction, RecoveryPolicy, RequestFailure,
-        ResourceVersion, RetryOptions, SegmentOptions, SourceContent,
-    };
+    use crate::get::segment_plan::SegmentOptions;
+    use crate::recovery::{FailureContext, RecoveryAction, RecoveryPolicy, RetryOptions};
+    use crate::response::RequestFailure;
+    use crate::sources::{IntegrityEvidence, SourceContent};
+    use haul_plan::ResourceVersion;
 
     use super::*;
 

@@ -1,18 +1,14 @@
 //! The owner of a job's workers, and of everything that changes their number.
 //!
-//! `select!` only makes a [`CoordinatorEvent`]; [`SegmentCoordinator::on_event`] carries out what `plan` decides about it: how many
+//! `select!` only makes a [`CoordinatorEvent`]; [`SegmentCoordinator::on_event`] carries out what is decided about it: how many
 //! connections ([`ConnectionControl`]), which source gets the next one, what a failure leads to
-//! ([`RecoveryPolicy`](haul_plan::RecoveryPolicy)).
+//! ([`RecoveryPolicy`](crate::recovery::RecoveryPolicy)).
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use haul_net::FetchResponse;
-use haul_plan::{
-    ConnectionControl, ConnectionCountLimit, ConnectionRefusal, FailureContext, ProgressSample,
-    RecoveryAction, RequestFailure,
-};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
@@ -23,6 +19,9 @@ use super::worker::{
     ActiveBodyGuard, FailedRequest, FirstSegmentResponse, SegmentWorker, WorkerExit,
 };
 use crate::checksum::DigestFollower;
+use crate::connection_control::{
+    ConnectionControl, ConnectionCountLimit, ConnectionRefusal, ProgressSample,
+};
 use crate::error::GetError;
 use crate::event::TransferEvent;
 use crate::get::checkpoint::Checkpointer;
@@ -31,6 +30,8 @@ use crate::get::host_limits::HostPermit;
 use crate::get::piece_verifier::CheckedPiece;
 use crate::get::snapshot::ConnectionReport;
 use crate::get::strategy::RestartReason;
+use crate::recovery::{FailureContext, RecoveryAction};
+use crate::response::RequestFailure;
 use crate::warning::TransferWarning;
 
 /// How the workers ended, when not with an error.

@@ -8,9 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use haul_net::FetchResponse;
-use haul_plan::{
-    ConnectionControl, ConnectionControlOptions, RangeSet, SegmentPlan, SourceContent,
-};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -19,6 +16,7 @@ use super::coordinator::{SegmentCoordinator, SegmentedEnd, WorkerConnection};
 use super::piece_check::PieceCheck;
 use super::retry_report::RetryReports;
 use super::state::{SegmentedState, WorkerCounts};
+use crate::connection_control::{ConnectionControl, ConnectionControlOptions};
 use crate::disk::blocking;
 use crate::error::{GetError, LocalError};
 use crate::get::checkpoint::Checkpointer;
@@ -27,12 +25,15 @@ use crate::get::download_sources::DownloadSources;
 use crate::get::expectations::FileExpectations;
 use crate::get::host_limits::HostPermit;
 use crate::get::partial_claim::PartialClaim;
+use crate::get::segment_plan::SegmentPlan;
 use crate::get::snapshot::SnapshotSource;
 use crate::get::strategy::{
     DownloadTotals, DownloadedFile, StrategyOutcome, UnsavedRanges, start_follower,
 };
 use crate::journal::{Journal, JournalHeader};
 use crate::options::ConnectionCount;
+use crate::range_set::RangeSet;
+use crate::sources::SourceContent;
 use crate::warning::TransferWarning;
 
 /// The shortest time between two samples of the rate: long enough for a rate, short enough to ramp up within a blink.
@@ -247,7 +248,7 @@ fn coordinator<'a>(
     let trusted_sources = expectations.has_document_pieces().then_some(listed);
     let piece_length = expectations
         .piece_digests()
-        .map(haul_plan::PieceDigests::length);
+        .map(crate::get::PieceDigests::length);
     let segments = context.engine.segment_options(max_connections);
     let plan = SegmentPlan::new(total, done, segments);
     let table = ClaimTable::new(plan, std::mem::take(sources), verifier.is_some());

@@ -3,12 +3,12 @@
 use std::io;
 use std::ops::Range;
 
-use haul_plan::{PieceRetry, RangeSet};
-
 use super::claim_table::{BadPieceSenders, ClaimTable};
 use super::state::SegmentedState;
 use crate::error::GetError;
 use crate::get::piece_verifier::{CheckedPiece, PieceVerifier};
+use crate::range_set::RangeSet;
+use crate::recovery::PieceRetry;
 use crate::warning::TransferWarning;
 
 /// The verifier of a job's pieces, where there are digests for them, and the pieces that it found bad.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use haul_plan::{RequestFailure, RetryNumber};
 use tokio::time::Instant;
 
 use crate::event::{RetryReason, TransferEvent};
+use crate::recovery::RetryNumber;
+use crate::response::RequestFailure;
 
 /// How long failures are collected before they are reported. Connections that break together do so within a few milliseconds.
 const COLLECT_TIME: Duration = Duration::from_millis(50);

@@ -10,10 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haul_net::{Client, FetchResponse};
-use haul_plan::{
-    RequestFailure, ResponseContent, RobotsTagPolicy, SourceContent, UnusableResponse,
-    expected_digests,
-};
+use haul_plan::expected_digests;
 use http::HeaderMap;
 use tokio::time::Instant;
 
@@ -25,6 +22,8 @@ use crate::get::download_sources::DownloadSource;
 use crate::get::host_limits::HostLimits;
 use crate::get::request::{check_robots_tag, send};
 use crate::get::snapshot::{DownloadSnapshot, SnapshotSource};
+use crate::response::{RequestFailure, ResponseContent, RobotsTagPolicy, UnusableResponse};
+use crate::sources::SourceContent;
 
 /// The state that all workers of a job read and write.
 #[derive(Debug)]

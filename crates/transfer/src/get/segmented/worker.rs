@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_net::FetchResponse;
-use haul_plan::ClaimId;
 
 use super::claim_table::HeldClaim;
 use super::state::SegmentedState;
@@ -19,6 +18,7 @@ use crate::get::attempt_error::AttemptError;
 use crate::get::download_sources::DownloadSource;
 use crate::get::gathered_chunks::GatheredChunks;
 use crate::get::host_limits::HostPermit;
+use crate::get::segment_plan::ClaimId;
 use crate::get::unsynced_ranges::written_ranges;
 
 /// A worker of a job.

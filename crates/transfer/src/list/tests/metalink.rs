@@ -3,11 +3,10 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use haul_plan::metalink;
-
 use super::compression::{gzip, zstd};
 use super::{assert_problems, open, problem, read, urls};
 use crate::list::*;
+use crate::metalink;
 
 const DOCUMENT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <metalink xmlns="urn:ietf:params:xml:ns:metalink">

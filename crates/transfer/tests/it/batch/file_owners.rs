@@ -3,8 +3,7 @@
 use haul_lab::{
     Origin, OriginResource, OriginResponse, RecordedRequest, RequestMatcher, ResourceContent,
 };
-use haul_plan::ResourceId;
-use haul_transfer::ExistingFilePolicy;
+use haul_transfer::{ExistingFilePolicy, ResourceId};
 
 use super::{BatchCase, origin_with_files, small_content};
 

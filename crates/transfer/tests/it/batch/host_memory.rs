@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
-use haul_plan::dispatch::RequestRate;
-use haul_transfer::batch::HostMemory;
+use haul_transfer::batch::{HostMemory, RequestRate};
 use tokio::time::Instant;
 
 use super::{BatchCase, small_content};

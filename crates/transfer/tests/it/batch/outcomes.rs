@@ -2,9 +2,8 @@
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_plan::Checksum;
-use haul_plan::dispatch::HostRequestLimit;
 use haul_transfer::ErrorClass;
-use haul_transfer::batch::FailureGroup;
+use haul_transfer::batch::{FailureGroup, HostRequestLimit};
 use haul_transfer::list::{DownloadList, ListEntry};
 use haul_transfer::manifest::JobRowState;
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use haul_lab::http2::{Http2Origin, Http2Settings, StreamAction, alpn_server_config};
 use haul_lab::{CertificateAuthority, Origin, OriginResource, RequestMatcher, faults};
 use haul_plan::HttpVersionChoice;
-use haul_plan::dispatch::HostRequestLimit;
+use haul_transfer::batch::HostRequestLimit;
 use tokio::time::Instant;
 
 use super::{BatchCase, small_content};
@@ -25,7 +25,7 @@ const SOON: Duration = Duration::from_secs(4);
 /// A batch with several requests at once.
 fn case() -> BatchCase {
     let mut case = BatchCase::new();
-    case.get.retry = haul_plan::RetryOptions::default();
+    case.get.retry = haul_transfer::RetryOptions::default();
     case.options.dispatch.per_host = HostRequestLimit::Fixed(7);
     case
 }

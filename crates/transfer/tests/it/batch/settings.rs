@@ -1,11 +1,10 @@
 //! A batch's settings: names of files, expected types and sizes, the error limit, header fields.
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
-use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
-use haul_transfer::ErrorClass;
-use haul_transfer::batch::StopReason;
+use haul_transfer::batch::{ErrorLimit, StopReason};
 use haul_transfer::list::ListEntry;
 use haul_transfer::manifest::{JobRowState, ManifestRow, RowTimings};
+use haul_transfer::{ContentExpectation, ErrorClass, PathLayout};
 
 use super::{BatchCase, origin_with_files, small_content};
 
@@ -328,7 +327,7 @@ async fn digests_of_pieces_are_checked_in_a_batch() {
         .map(|piece| sha2::Sha256::digest(piece).to_vec())
         .collect();
     let algorithm = "sha256".parse().unwrap();
-    let pieces = haul_plan::PieceDigests::new(algorithm, 50_000, digests).unwrap();
+    let pieces = haul_transfer::PieceDigests::new(algorithm, 50_000, digests).unwrap();
     let entry = ListEntry {
         mirrors: vec![good.url("/f").parse().unwrap()],
         size: Some(100_000),

@@ -134,7 +134,7 @@ async fn b2_a_row_is_written_when_all_directories_of_a_large_file_are_durable() 
         .start()
         .await;
     let mut case = BatchCase::new();
-    case.options.layout = haul_plan::PathLayout::Path;
+    case.options.layout = haul_transfer::PathLayout::Path;
     let host = origin.address().to_string().replace(':', "+");
     for unsyncable in ["", "x", "x/deep"] {
         let name = |name: &str| name.replace('x', &host);
@@ -486,7 +486,7 @@ async fn c7_the_directory_of_a_large_file_is_created() {
         .start()
         .await;
     let mut case = BatchCase::new();
-    case.options.layout = haul_plan::PathLayout::Path;
+    case.options.layout = haul_transfer::PathLayout::Path;
     let run = case
         .download(["/0", "/deep/down/large"].map(|path| origin.url(path)))
         .await;

@@ -1,8 +1,8 @@
 //! Lists of a bucket: complete, in order, whatever their pages and folders are.
 
 use haul_lab::{ObjectStore, StoreFault, StoreRequest};
-use haul_plan::RetryOptions;
 use haul_s3::S3Address;
+use haul_transfer::RetryOptions;
 use haul_transfer::bucket::ObjectLister;
 use tokio_util::sync::CancellationToken;
 

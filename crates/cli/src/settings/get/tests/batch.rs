@@ -1,9 +1,8 @@
 //! What makes a batch, and the effect of its flags.
 
 use clap::Parser as _;
-use haul_plan::dispatch::{HostRequestLimit, RequestRate};
-use haul_plan::{ErrorLimit, PathLayout};
-use haul_transfer::DownloadJob;
+use haul_transfer::batch::{ErrorLimit, HostRequestLimit, RequestRate};
+use haul_transfer::{DownloadJob, PathLayout};
 
 use super::super::*;
 use crate::args::{CliArgs, CliCommand};
