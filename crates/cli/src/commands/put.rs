@@ -68,13 +68,22 @@ fn settings(args: &PutArgs) -> UploadSettings<'_> {
     }
 }
 
-/// A URL needs neither a profile nor credentials.
-fn s3_args(args: &PutArgs, files: &FileJobSettings) -> S3Args {
-    let is_url = matches!(files.target, UploadTarget::Url(_));
-    S3Args {
+/// Connects to where the files go. A URL needs neither a profile nor credentials.
+async fn connect_for(
+    args: &PutArgs,
+    target: &UploadTarget,
+    outputs: JsonOutputs,
+) -> Result<StoreSession, ExitReason> {
+    let is_url = matches!(target, UploadTarget::Url(_));
+    let s3 = S3Args {
         no_sign_request: args.s3.no_sign_request || is_url,
         ..args.s3.clone()
-    }
+    };
+    let settings = UploadSettings {
+        s3: &s3,
+        ..settings(args)
+    };
+    connect(settings, outputs).await
 }
 
 async fn upload_files(
@@ -82,12 +91,7 @@ async fn upload_files(
     files: FileJobSettings,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
-    let s3 = s3_args(args, &files);
-    let settings = UploadSettings {
-        s3: &s3,
-        ..settings(args)
-    };
-    let mut session = connect(settings, outputs).await?;
+    let mut session = connect_for(args, &files.target, outputs).await?;
     let (run_loop, events) = RunLoop::start().map_err(|error| error.report(outputs))?;
     session.stop = run_loop.stop();
     let (manifest, previous) = open_manifest(args, outputs)?.unzip();
@@ -95,7 +99,7 @@ async fn upload_files(
     let counts = jobs.counts();
     let run = UploadRun {
         messages: &args.messages,
-        options: settings.put_options(&session),
+        options: settings(args).put_options(&session),
         session,
         known_count: jobs.known_count(),
         source: UploadJobSource::from_iterator(jobs),
@@ -158,12 +162,7 @@ async fn abort_files(
     files: FileJobSettings,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
-    let s3 = s3_args(args, &files);
-    let settings = UploadSettings {
-        s3: &s3,
-        ..settings(args)
-    };
-    let session = connect(settings, outputs).await?;
+    let session = connect_for(args, &files.target, outputs).await?;
     let engine = silent_engine(args, &session);
     let mut tally = ExitTally::default();
     let mut count = 0;
