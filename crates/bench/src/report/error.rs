@@ -17,13 +17,13 @@ pub enum ReportError {
     Read { path: PathBuf, source: io::Error },
     /// A file is larger than results are.
     #[error(
-        "{} is larger than 64 MiB, so it is not a results.json; name one that `haul bench --report DIR` wrote",
+        "{} is larger than 64 MiB, so it is not a results.json",
         path.display()
     )]
     TooLarge { path: PathBuf },
     /// A file holds something else, or a part of results.
     #[error(
-        "{} is not a results.json, or is damaged; name one that `haul bench --report DIR` wrote",
+        "{} is not a results.json, or is damaged",
         path.display()
     )]
     Parse {

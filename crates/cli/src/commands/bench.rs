@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use haul_bench::environment::bench_environment;
 use haul_bench::experiment::{BUILTIN_EXPERIMENTS, Experiment, builtin_text};
-use haul_bench::report::{compare_text, read_results, text_report, write_reports};
+use haul_bench::report::{ReportError, compare_text, read_results, text_report, write_reports};
 use haul_bench::results::BenchResults;
 use haul_bench::session::{BenchOptions, run_experiments};
 use haul_bench::workload::requests::RequestsOptions;
@@ -61,7 +61,14 @@ fn show(name: Option<&str>) -> Result<ExitReason, CommandError> {
 }
 
 fn compare(before: &Path, after: &Path) -> Result<ExitReason, CommandError> {
-    let read = |path| read_results(path).map_err(|error| local_error(&error));
+    let read = |path| {
+        read_results(path).map_err(|error| match error {
+            ReportError::TooLarge { .. } | ReportError::Parse { .. } => {
+                local_error(&error).with_hint("name one that `haul bench --report DIR` wrote")
+            }
+            _ => local_error(&error),
+        })
+    };
     let (before, after) = (read(before)?, read(after)?);
     let (width, has_color) = terminal();
     Ok(print(&compare_text(&before, &after, width, has_color)))

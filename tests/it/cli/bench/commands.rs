@@ -105,6 +105,8 @@ async fn other_files_are_not_compared() {
         let output = haul.run(&["bench", "compare", name, name]).await;
         output.assert_code(4).assert_stderr_has(message);
         assert_eq!(output.stdout, "");
+        let has_hint = output.stderr.contains("hint: name one that `haul bench");
+        assert_eq!(has_hint, name == "damaged.json", "{output:#?}");
     }
 }
 
