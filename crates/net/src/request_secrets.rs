@@ -114,14 +114,19 @@ fn field_secrets(value: &HeaderValue) -> Vec<String> {
 /// The length of a secret at the beginning of a text, whatever escapes it has there. A secret may itself look like an escape, or like one
 /// twice over, so all readings are followed at once.
 fn found_length(text: &[u8], secret: &str) -> Option<usize> {
-    let mut ends = vec![0];
-    for (index, wanted) in secret.bytes().enumerate() {
+    let (first, others) = secret.as_bytes().split_first()?;
+    // Nearly every text has something else here, and is done at that.
+    let mut ends: Vec<usize> = byte_lengths(text, *first).collect();
+    for (matched, wanted) in (1..).zip(others) {
+        if ends.is_empty() {
+            return None;
+        }
         let mut next_ends = Vec::new();
         for end in ends {
             let rest = &text[end..];
             let known = next_ends.len();
-            next_ends.extend(byte_lengths(rest, wanted).map(|length| end + length));
-            if next_ends.len() == known && index >= MIN_BYTES && is_cut(rest) {
+            next_ends.extend(byte_lengths(rest, *wanted).map(|length| end + length));
+            if next_ends.len() == known && matched >= MIN_BYTES && is_cut(rest) {
                 return Some(text.len());
             }
         }
