@@ -91,6 +91,22 @@ impl ResolvedOutput {
 }
 
 impl DownloadDestination {
+    /// The paths that a job's output and URL suggest, if the output is a file.
+    pub(super) fn guess(
+        output: &JobOutput,
+        existing: ExistingFilePolicy,
+        url: &Url,
+    ) -> Option<DownloadPaths> {
+        match output {
+            JobOutput::File(path) => Some(download_paths(path.clone(), existing)),
+            JobOutput::Directory(directory) => {
+                let path = directory.join(filename::from_url(url));
+                Some(download_paths(path, existing))
+            }
+            JobOutput::Stdout | JobOutput::Channel(_) => None,
+        }
+    }
+
     /// The paths to look for an earlier run's bytes under, before the origin has named the file.
     pub(super) fn guessed_paths(&self, url: &Url) -> DownloadPaths {
         match self {

@@ -11,13 +11,15 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::context::EngineState;
+use super::destination::DownloadDestination;
 use super::partial_download::PartialDownload;
 use super::run::{DownloadStart, download};
 use super::snapshot::DownloadSnapshot;
 use super::steering::{JobSteering, SteeringStep};
 use crate::disk::DownloadPaths;
 use crate::error::GetError;
-use crate::options::{DownloadJob, DownloadOutcome};
+use crate::options::{DownloadJob, DownloadOutcome, JobOutput};
+use crate::range_set::RangeSet;
 
 /// A download that is under way. Clones are of the same download; dropping them changes nothing.
 #[derive(Debug, Clone)]
@@ -30,8 +32,10 @@ impl DownloadHandle {
         self.0.snapshot()
     }
 
-    /// Ends the requests, and keeps what has arrived, until [`Self::resume`]. A download into a pipe or a device ends with
-    /// [`GetError::Interrupted`]: the bytes that its reader has cannot be sent again.
+    /// Ends the requests until [`Self::resume`]. What has arrived is kept if a later run could resume it: the origin sends parts, something
+    /// identifies the version, and [`GetOptions::resume`](crate::GetOptions::resume) is set. Otherwise the download begins again, and the
+    /// snapshot shows nothing on disk. A download into a pipe or a device ends with [`GetError::Interrupted`]: the bytes that its reader
+    /// has cannot be sent again.
     pub fn pause(&self) {
         self.0.interrupt(|commands| commands.is_paused = true);
     }
@@ -53,7 +57,9 @@ impl DownloadHandle {
     }
 
     /// Fetches the rest from another URL, for example since the link has expired. If nothing shows that it has the version of the bytes
-    /// on disk, the download fails with [`VerificationError::WrongFile`](crate::VerificationError::WrongFile), and they stay.
+    /// on disk, or if it sends no parts, the download fails with [`VerificationError::WrongFile`](crate::VerificationError::WrongFile), and
+    /// they stay. A checksum of the job shows it only at the end of the file. The job's header fields and logins go to the new URL only if
+    /// it has the origin of a URL that the job came with.
     pub fn replace_url(&self, url: Url) {
         self.0.interrupt(|commands| {
             commands.url = url.clone();
@@ -61,7 +67,8 @@ impl DownloadHandle {
         });
     }
 
-    /// Ends the download with [`GetError::Interrupted`] and removes its partial file. A file that is whole stays.
+    /// Ends the download and removes its partial file. The error is [`GetError::Interrupted`], unless the download has just failed by
+    /// itself. A file that is whole stays, and so does a partial file of another URL.
     pub fn remove(&self) {
         self.0.interrupt(|commands| commands.is_removed = true);
         self.0.changed.notify_one();
@@ -84,13 +91,16 @@ pub(super) async fn run_steered(
     steering: &Arc<JobSteering>,
     stop: CancellationToken,
 ) -> Result<DownloadOutcome, GetError> {
-    let mut is_replaced = false;
+    let (mut replaces_url, mut is_other_url) = (false, false);
     loop {
         let attempt = stop.child_token();
         if let Some(url) = steering.begin_attempt(&attempt) {
-            job.mirrors.drain(..usize::from(is_replaced));
-            is_replaced = url != job.url;
-            if is_replaced {
+            job.mirrors.drain(..usize::from(is_other_url));
+            (replaces_url, is_other_url) = (true, url != job.url);
+            if is_other_url {
+                if job.credential_urls.is_none() {
+                    job.credential_urls = Some(job.source_urls().cloned().collect());
+                }
                 job.mirrors.insert(0, url);
             }
         }
@@ -99,23 +109,32 @@ pub(super) async fn run_steered(
             attempt.cancel();
         }
         let start = DownloadStart {
-            replaces_url: is_replaced,
+            source: usize::from(is_other_url),
+            replaces_url,
             steering: Some(steering),
             ..DownloadStart::default()
         };
         let error = match download(engine, &job, start, attempt.clone()).await {
+            Err(error) if steering.next_step() == SteeringStep::Remove => {
+                return Err(remove_partial(engine, &job, steering, error));
+            }
             Err(error @ GetError::Interrupted { .. }) if steering.may_go_on(&attempt, &stop) => {
                 error
             }
             result => return result,
         };
-        match steering.next_step() {
-            SteeringStep::Again => {}
-            SteeringStep::Wait => wait_for_resume(steering, &stop).await,
-            SteeringStep::Remove => {
-                remove_partial(engine, &job, steering)?;
-                return Err(error.with_resumable(false));
-            }
+        if matches!(error, GetError::Interrupted { resumable: false }) {
+            steering.note_on_disk(RangeSet::new());
+        }
+        if let Some(path) = steering.path() {
+            // The bytes are under this name, whatever the next response or URL would call the file.
+            job.output = JobOutput::File(path);
+        }
+        if steering.next_step() == SteeringStep::Wait {
+            wait_for_resume(steering, &stop).await;
+        }
+        if steering.next_step() == SteeringStep::Remove {
+            return Err(remove_partial(engine, &job, steering, error));
         }
     }
 }
@@ -131,17 +150,19 @@ async fn wait_for_resume(steering: &JobSteering, stop: &CancellationToken) {
     steering.note_waiting(false);
 }
 
-/// Removes the partial file and its journal, if the job came so far. Under the lock of the file: while the job was paused, another process
-/// may have begun to download to the same name.
+/// Removes the partial file and its journal, and returns the error that the job ends with.
 fn remove_partial(
     engine: &EngineState,
     job: &DownloadJob,
     steering: &JobSteering,
-) -> Result<(), GetError> {
-    let Some(path) = steering.path() else {
-        return Ok(());
-    };
-    let (paths, options) = (DownloadPaths::new(path), engine.options());
-    // What is empty goes when it is dropped.
-    PartialDownload::open(paths, &job.url, options, options.existing_file)?.clear()
+    error: GetError,
+) -> GetError {
+    let existing = engine.options().existing_file;
+    // An earlier run may have left bytes, also if this one got no response.
+    let guessed = || DownloadDestination::guess(&job.output, existing, &job.url);
+    let paths = steering.path().map(DownloadPaths::new).or_else(guessed);
+    match paths.map(|paths| PartialDownload::remove(&paths, &job.url)) {
+        Some(Err(failed)) => failed,
+        _ => error.with_resumable(false),
+    }
 }

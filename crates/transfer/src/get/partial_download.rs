@@ -101,6 +101,28 @@ impl PartialDownload {
         }
     }
 
+    /// Removes what an earlier run of this URL left to be resumed. Another URL's bytes stay.
+    ///
+    /// # Errors
+    /// [`LocalError::Locked`] while another process downloads to the same name; [`LocalError::Io`].
+    pub(super) fn remove(paths: &DownloadPaths, url: &Url) -> Result<(), GetError> {
+        blocking(|| {
+            if !Self::is_resumable(paths, url) {
+                return Ok(());
+            }
+            let _lock = lock(paths)?;
+            // Another process may have begun in between.
+            if !Self::is_resumable(paths, url) {
+                return Ok(());
+            }
+            // The bytes first, as in `clear`.
+            for path in [paths.partial(), paths.journal()] {
+                remove_if_exists(&path).map_err(|error| GetError::io("remove", path, error))?;
+            }
+            Ok(())
+        })
+    }
+
     /// Whether it is certain that nothing under these names is of use. It is not when the journal cannot be read just now, for want of
     /// a descriptor or because a disk or a file server fails.
     fn is_useless(&self) -> bool {
@@ -124,12 +146,7 @@ impl PartialDownload {
     ) -> Result<Self, GetError> {
         blocking(|| check_paths(&paths))?;
         let path = paths.partial();
-        let file = blocking(|| PartialFile::open(&path)).map_err(|e| match e.kind() {
-            io::ErrorKind::WouldBlock => {
-                GetError::local(paths.path().to_owned(), LocalError::Locked)
-            }
-            _ => GetError::io("create", path.clone(), e),
-        })?;
+        let file = lock(&paths)?;
         // Under the lock: the process that held it before has either removed both files or left both.
         if file.had_content() && !is_regular_file(&paths.journal()) {
             return Err(GetError::local(
@@ -341,6 +358,15 @@ impl Drop for PartialDownload {
         let _ = remove_if_exists(&self.paths.partial());
         let _ = remove_if_exists(&self.paths.journal());
     }
+}
+
+/// Opens and locks the file under a temporary name.
+fn lock(paths: &DownloadPaths) -> Result<PartialFile, GetError> {
+    let path = paths.partial();
+    blocking(|| PartialFile::open(&path)).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => GetError::local(paths.path().to_owned(), LocalError::Locked),
+        _ => GetError::io("create", path, e),
+    })
 }
 
 /// Checks that only files of haul's are under the temporary names. Nothing is opened for that but a file that may be a journal.

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -52,7 +53,8 @@ pub(crate) struct DownloadStart<'a> {
     pub(crate) first_request_at: Option<Instant>,
     /// The entity tag of the file to update, where only the caller knows it.
     pub(crate) known_tag: Option<&'a str>,
-    /// Whether the first mirror has replaced the job's URL: it must have the version of the bytes on disk.
+    /// Whether another URL has replaced the one of the bytes on disk, and must have their version. If it is not the job's own, it is the
+    /// first mirror.
     pub(crate) replaces_url: bool,
     /// What the job shares with its handle, if it has one.
     pub(crate) steering: Option<&'a Arc<JobSteering>>,
@@ -68,8 +70,15 @@ pub(crate) async fn download(
     start: DownloadStart<'_>,
     stop: CancellationToken,
 ) -> Result<DownloadOutcome, GetError> {
+    // Earlier attempts count, the time that the job was paused does not.
+    let earlier = start
+        .steering
+        .map_or(Duration::ZERO, |steering| steering.earlier().elapsed);
+    let now = Instant::now();
+    let started = now.checked_sub(earlier).unwrap_or(now);
+    let first_request_at = (!earlier.is_zero()).then_some(started);
     let monitor = engine
-        .monitor(start.first_request_at)
+        .monitor(start.first_request_at.or(first_request_at))
         .with_limit(start.steering.map(|steering| Arc::clone(&steering.limit)));
     let context = JobContext {
         engine,
@@ -77,7 +86,7 @@ pub(crate) async fn download(
         steering: start.steering.map(|steering| &**steering),
         replaces_url: start.replaces_url,
         stop: stop.child_token(),
-        started: Instant::now(),
+        started,
         meter: Arc::clone(&monitor.meter),
     };
     // On the heap: the states of all steps together are larger than a caller wants in its own future.
@@ -123,29 +132,44 @@ impl<'a> DownloadRun<'a> {
     fn new(context: &'a JobContext<'a>, start: DownloadStart<'_>) -> Self {
         let retry = context.options().retry.clone();
         let hosts = &context.engine.host_limits;
-        let first = if start.replaces_url { 1 } else { start.source };
-        let mut sources = DownloadSources::new(context.job, retry, first, hosts);
-        if start.replaces_url {
+        let mut sources = DownloadSources::new(context.job, retry, start.source, hosts);
+        if start.replaces_url && start.source > 0 {
             let sources = sources.recovery.sources_mut();
             sources.drop_source(0, "another URL has replaced it");
         }
         if let Some(failed) = start.failed_sources {
             sources.drop_failed(failed);
         }
+        let (totals, disproved) = context.steering.map_or_else(Default::default, |steering| {
+            let mut earlier = steering.earlier();
+            (
+                std::mem::take(&mut earlier.totals),
+                earlier.disproved_document,
+            )
+        });
         Self {
             context,
             expectations: FileExpectations::new(context.job, context.options()),
             sources,
-            totals: DownloadTotals::default(),
+            totals,
             response: start.response,
             known_tag: start.known_tag.map(str::to_owned),
             path: None,
             starts_again: None,
-            may_discover: context.options().mirror_links,
+            may_discover: context.options().mirror_links && !disproved,
         }
     }
 
     async fn run(mut self) -> Result<DownloadOutcome, GetError> {
+        let result = self.run_to_output().await;
+        if let Some(steering) = self.context.steering {
+            let mut earlier = steering.earlier();
+            (earlier.elapsed, earlier.totals) = (self.context.elapsed(), self.totals);
+        }
+        result
+    }
+
+    async fn run_to_output(&mut self) -> Result<DownloadOutcome, GetError> {
         let existing = self.context.existing_file();
         match ResolvedOutput::resolve(&self.context.job.output, existing, &self.context.stop)? {
             ResolvedOutput::Stream(output) => {
@@ -426,6 +450,9 @@ impl<'a> DownloadRun<'a> {
     ) -> Result<PartialDownload, GetError> {
         let context = self.context;
         drop_document(context, &mut self.expectations, &mut self.sources).await;
+        if let Some(steering) = context.steering {
+            steering.earlier().disproved_document = true;
+        }
         self.begin_again();
         let (url, options) = (&context.job.url, context.options());
         let paths = self.paths(destination);

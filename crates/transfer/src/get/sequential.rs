@@ -18,6 +18,7 @@ use super::expectations::FileExpectations;
 use super::host_limits::HostPermit;
 use super::partial_claim::PartialClaim;
 use super::request::send;
+use super::snapshot::RequestSnapshot;
 use super::source_recovery::{Recovery, recover};
 use super::strategy::{
     DownloadTotals, DownloadedFile, RestartReason, StrategyOutcome, start_follower,
@@ -350,9 +351,24 @@ impl SequentialDownload {
         };
         let started = context.elapsed();
         let started_at = self.pipe.received();
+        if let Some(steering) = context.steering {
+            steering.note_sources(sources);
+            steering.note_request(Some(RequestSnapshot {
+                connection: 0,
+                source: sources.current_number(),
+                range: started_at..self.stream.length().unwrap_or(u64::MAX),
+                position: started_at,
+                rate: None,
+                address: response.peer,
+                protocol: http::Version::HTTP_11,
+            }));
+        }
         let read = self
             .read_body(context, sources, totals, &mut response)
             .await;
+        if let Some(steering) = context.steering {
+            steering.note_request(None);
+        }
         let range = started_at..self.pipe.received();
         if !range.is_empty() {
             totals.segments += 1;
@@ -442,8 +458,7 @@ impl SequentialDownload {
             follower.advance(self.pipe.written());
         }
         if let Some(steering) = context.steering {
-            let written = 0..self.pipe.written();
-            steering.note_on_disk(std::iter::once(written).collect());
+            steering.note_written(self.pipe.written());
         }
         // A renderer that is behind will see the next one.
         let _ = context.engine.events.try_send(TransferEvent::Progress {

@@ -2,13 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::download_sources::DownloadSources;
 use super::job_rate_limit::JobRateLimit;
-use super::snapshot::{ConnectionReport, DownloadSnapshot, SnapshotSource};
+use super::snapshot::{
+    ConnectionReport, DownloadSnapshot, RequestSnapshot, SnapshotSource, SourceSnapshot,
+};
+use super::strategy::DownloadTotals;
 use crate::range_set::RangeSet;
 
 /// What a job and its handle share.
@@ -19,6 +24,17 @@ pub(crate) struct JobSteering {
     pub(super) changed: Notify,
     pub(super) limit: Arc<JobRateLimit>,
     view: Mutex<JobView>,
+    earlier: Mutex<EarlierAttempts>,
+}
+
+/// What the attempts before this one leave to it.
+#[derive(Debug, Default)]
+pub(super) struct EarlierAttempts {
+    /// How long they took, without the time between them.
+    pub(super) elapsed: Duration,
+    pub(super) totals: DownloadTotals,
+    /// The document that the origin leads to turned out wrong.
+    pub(super) disproved_document: bool,
 }
 
 /// What the handle wants.
@@ -35,7 +51,7 @@ pub(super) struct JobCommands {
     attempt: CancellationToken,
 }
 
-/// What a snapshot shows beside the segments that run.
+/// What a snapshot shows where no segments run.
 #[derive(Debug, Default)]
 struct JobView {
     path: Option<PathBuf>,
@@ -45,6 +61,9 @@ struct JobView {
     is_waiting: bool,
     on_disk: RangeSet,
     control: Option<ConnectionReport>,
+    /// The request of a file that one response brings.
+    request: Option<RequestSnapshot>,
+    sources: Vec<SourceSnapshot>,
     segments: Option<Weak<dyn SnapshotSource>>,
 }
 
@@ -70,6 +89,7 @@ impl JobSteering {
             changed: Notify::new(),
             limit: Arc::default(),
             view: Mutex::default(),
+            earlier: Mutex::default(),
         }
     }
 
@@ -79,6 +99,10 @@ impl JobSteering {
 
     fn view(&self) -> MutexGuard<'_, JobView> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn earlier(&self) -> MutexGuard<'_, EarlierAttempts> {
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn interrupt(&self, command: impl FnOnce(&mut JobCommands)) {
@@ -119,8 +143,8 @@ impl JobSteering {
             is_paused: view.is_waiting,
             limit: self.limit.bytes_per_second(),
             control: view.control,
-            requests: Vec::new(),
-            sources: Vec::new(),
+            requests: view.request.iter().cloned().collect(),
+            sources: view.sources.clone(),
         };
         let segments = view.segments.as_ref().and_then(Weak::upgrade);
         drop((view, commands));
@@ -160,6 +184,26 @@ impl JobSteering {
     /// The bytes on disk, where no segments run.
     pub(super) fn note_on_disk(&self, on_disk: RangeSet) {
         self.view().on_disk = on_disk;
+    }
+
+    /// Bytes from the first one on, where one response brings the file.
+    pub(super) fn note_written(&self, written: u64) {
+        let mut view = self.view();
+        view.on_disk = std::iter::once(0..written).collect();
+        if let Some(request) = &mut view.request {
+            request.position = written;
+        }
+    }
+
+    /// The request that runs, where no segments do.
+    pub(super) fn note_request(&self, request: Option<RequestSnapshot>) {
+        self.view().request = request;
+    }
+
+    /// The sources, where no segments run.
+    pub(super) fn note_sources(&self, sources: &DownloadSources) {
+        let sources = sources.snapshot();
+        self.view().sources = sources;
     }
 
     pub(super) fn note_segments(&self, segments: &Arc<dyn SnapshotSource>) {

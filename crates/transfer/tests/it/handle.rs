@@ -5,8 +5,8 @@ use std::time::Duration;
 use haul_lab::{Origin, OriginResource, RequestMatcher, faults, within};
 use haul_net::Client;
 use haul_transfer::{
-    ConnectionCount, ConnectionCountLimit, DownloadHandle, DownloadJob, DownloadOutcome,
-    DownloadSnapshot, GetError, JobOutput, LocalError, TransferEngine, VerificationError,
+    ConnectionCount, ConnectionCountLimit, DownloadHandle, DownloadOutcome, DownloadSnapshot,
+    GetError, JobOutput, LocalError, TransferEngine, VerificationError,
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -28,12 +28,7 @@ impl SteeredJob {
         let (sender, mut receiver) = mpsc::channel(64);
         let client = Client::new(case.client.clone()).unwrap();
         let engine = TransferEngine::new(client, case.options.clone(), sender);
-        let output = case
-            .output
-            .clone()
-            .unwrap_or_else(|| JobOutput::File(case.path()));
-        let job = DownloadJob::new(7, url.parse().unwrap(), output);
-        let (handle, download) = engine.start(job, CancellationToken::new());
+        let (handle, download) = engine.start(case.job(url), CancellationToken::new());
         prepare(&handle);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -138,7 +133,37 @@ async fn a_snapshot_shows_every_request_and_a_pause_ends_them_until_the_job_is_r
     assert_eq!(origin.requests().len(), requests);
     job.handle.resume();
     let outcome = job.end().await.unwrap();
-    assert_eq!(outcome.resumed, 4 * BYTES);
+    assert_eq!((outcome.resumed, outcome.fetched), (0, content().length()));
+    case.assert_file(&content());
+}
+
+/// Bytes of a version that nothing identifies are no use to a later request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_shows_that_bytes_without_a_validator_are_gone_and_the_job_begins_again() {
+    let mut case = case();
+    // One response then.
+    case.options.connections = ConnectionCount::Auto { max: 4 };
+    let stall = faults::stall_after(BYTES);
+    let resource =
+        OriginResource::without_validator(content()).rule(RequestMatcher::first(2), stall);
+    let origin = serve(&[("/f.bin", resource)]).await;
+    let mut job = SteeredJob::start(&case, &origin.url("/f.bin"), |_| {});
+    let seen = job
+        .wait_until(|snapshot| snapshot.on_disk.total_bytes() == BYTES)
+        .await;
+    assert_eq!((seen.requests.len(), seen.sources.len()), (1, 1));
+    assert_eq!(seen.requests[0].position, BYTES);
+    assert_eq!(seen.requests[0].address, Some(origin.address()));
+    job.handle.pause();
+    let paused = job.wait_until(|snapshot| snapshot.is_paused).await;
+    assert_eq!(
+        (paused.requests.len(), paused.sources.len()),
+        (0, 1),
+        "{paused:?}"
+    );
+    assert!(paused.on_disk.is_empty() && case.listing().is_empty());
+    job.handle.resume();
+    job.end().await.unwrap();
     case.assert_file(&content());
 }
 
@@ -159,6 +184,60 @@ async fn a_removed_job_leaves_nothing_whether_it_runs_or_is_paused() {
         assert!(matches!(error, GetError::Interrupted { resumable: false }));
         assert!(case.listing().is_empty(), "{:?}", case.listing());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_removed_before_a_response_leaves_nothing_of_an_earlier_run() {
+    let silent =
+        || OriginResource::new(content()).rule(RequestMatcher::first(9), faults::stall_after(0));
+    for (output, answers) in [(None, false), (Some("dir"), false), (None, true)] {
+        let mut case = case();
+        case.output = output.map(|_| JobOutput::Directory(case.dir.path().to_owned()));
+        let origin = serve(&[("/f.bin", stalling())]).await;
+        let url = origin.url("/f.bin");
+        let mut earlier = SteeredJob::start(&case, &url, |_| {});
+        earlier.wait_until(is_silent).await;
+        earlier.handle.pause();
+        earlier.wait_until(|snapshot| snapshot.is_paused).await;
+        drop(earlier);
+        assert_eq!(case.listing().len(), 2);
+        origin.replace("/f.bin", silent());
+        let requests = origin.requests().len();
+        let mut job = SteeredJob::start(&case, &url, |handle| {
+            if answers {
+                handle.remove();
+            }
+        });
+        if !answers {
+            job.wait_until(|_| origin.requests().len() > requests).await;
+            job.handle.remove();
+        }
+        assert!(job.end().await.is_err());
+        assert!(case.listing().is_empty(), "{:?}", case.listing());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_job_that_is_removed_leaves_the_bytes_of_another_url() {
+    let case = case();
+    let origin = serve(&[("/f.bin", stalling()), ("/other", stalling())]).await;
+    let mut jobs = Vec::new();
+    for path in ["/f.bin", "/other"] {
+        let mut job = SteeredJob::start(&case, &origin.url(path), |_| {});
+        job.wait_until(is_silent).await;
+        job.handle.pause();
+        job.wait_until(|snapshot| snapshot.is_paused).await;
+        jobs.push(job);
+    }
+    let [first, second] = jobs.try_into().ok().unwrap();
+    first.handle.remove();
+    assert!(first.end().await.is_err());
+    assert_eq!(case.listing().len(), 2);
+    origin.replace("/other", OriginResource::new(content()));
+    second.handle.resume();
+    let outcome = second.end().await.unwrap();
+    assert_eq!((outcome.resumed, outcome.fetched), (0, content().length()));
+    case.assert_file(&content());
 }
 
 /// Its reader would get the first bytes twice.
@@ -222,35 +301,114 @@ async fn another_url_brings_the_rest_if_it_has_the_same_version() {
     assert_eq!(job.handle.snapshot().url.as_str(), url);
     let outcome = job.end().await.unwrap();
     assert_eq!(
-        (outcome.final_url.as_str(), outcome.resumed),
-        (&*url, 4 * BYTES)
+        (outcome.final_url.as_str(), outcome.fetched),
+        (&*url, content().length())
     );
     case.assert_file(&content());
 }
 
+const DISPOSITION: (&str, &str) = ("content-disposition", "attachment; filename=named.iso");
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_url_with_another_version_fails_and_the_bytes_stay() {
-    let case = case();
-    let new = OriginResource::new(content()).etag("\"other\"");
-    let origin = serve(&[("/old", stalling()), ("/new", new)]).await;
+async fn another_url_brings_the_rest_of_a_file_that_the_first_one_named() {
+    let mut case = case();
+    case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
+    let old = stalling().header(DISPOSITION.0, DISPOSITION.1);
+    let origin = serve(&[("/old", old), ("/new", OriginResource::new(content()))]).await;
     let mut job = SteeredJob::start(&case, &origin.url("/old"), |_| {});
     job.wait_until(is_silent).await;
     job.handle.replace_url(origin.url("/new").parse().unwrap());
-    let GetError::AllSourcesFailed { last, .. } = job.end().await.unwrap_err() else {
-        panic!("another error");
+    let outcome = job.end().await.unwrap();
+    assert_eq!(outcome.fetched, content().length());
+    assert_eq!(outcome.path, Some(case.dir.path().join("named.iso")));
+    assert_eq!(case.listing().len(), 1);
+}
+
+/// The caller names the URL, so what it gave for another origin is not for this one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_url_gets_the_logins_of_its_own_origin_only() {
+    for is_same_origin in [false, true] {
+        let case = case();
+        let old = serve(&[
+            ("/old", stalling()),
+            ("/new", OriginResource::new(content())),
+        ])
+        .await;
+        let other = serve(&[("/new", OriginResource::new(content()))]).await;
+        let url = old.url("/old").replace("//", "//me:s3cret77@");
+        let mut job = SteeredJob::start(&case, &url, |_| {});
+        job.wait_until(is_silent).await;
+        let new = if is_same_origin { &old } else { &other };
+        job.handle.replace_url(new.url("/new").parse().unwrap());
+        job.end().await.unwrap();
+        let last = new.requests().pop().unwrap();
+        assert_eq!(last.path(), "/new");
+        assert_eq!(last.header("authorization").is_some(), is_same_origin);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_url_with_another_version_fails_and_the_bytes_stay() {
+    for (old, new) in [("/old", "/new"), ("/old", "/old")] {
+        another_version_fails(old, new, None).await;
+    }
+    // The name that the first response gave holds for the bytes.
+    another_version_fails("/old", "/new", Some(DISPOSITION)).await;
+}
+
+async fn another_version_fails(old: &str, new: &str, field: Option<(&str, &str)>) {
+    let mut case = case();
+    let mut resource = stalling();
+    if let Some((name, value)) = field {
+        case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
+        resource = resource.header(name, value);
+    }
+    let origin = serve(&[(old, resource.clone())]).await;
+    let mut job = SteeredJob::start(&case, &origin.url(old), |_| {});
+    job.wait_until(is_silent).await;
+    let other = OriginResource::new(content()).etag("\"other\"");
+    origin.replace(new, other);
+    job.handle.replace_url(origin.url(new).parse().unwrap());
+    let error = match job.end().await.unwrap_err() {
+        GetError::AllSourcesFailed { last, .. } => *last,
+        error => error,
     };
     assert!(matches!(
-        *last,
+        error,
         GetError::Verification {
             error: VerificationError::WrongFile { .. },
             resumable: true,
             ..
         }
     ));
-    origin.replace("/old", OriginResource::new(content()));
-    let again = case.get(&origin.url("/old")).await;
+    assert_eq!(case.listing().len(), 2);
+    let mut good = OriginResource::new(content());
+    if let Some((name, value)) = field {
+        good = good.header(name, value);
+    }
+    origin.replace(old, good);
+    let again = case.get(&origin.url(old)).await;
     assert_eq!(again.outcome().resumed, 4 * BYTES);
-    case.assert_file(&content());
+}
+
+/// The number is for all sources together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_of_connections_is_not_for_each_mirror() {
+    let mut case = case();
+    let origin = serve(&[("/f.bin", stalling()), ("/mirror", stalling())]).await;
+    case.mirrors = vec![origin.url("/mirror")];
+    let mut job = SteeredJob::start(&case, &origin.url("/f.bin"), |handle| {
+        handle.set_connections(1);
+    });
+    let silent = job
+        .wait_until(|snapshot| {
+            snapshot.on_disk.total_bytes() == BYTES && snapshot.control.is_some()
+        })
+        .await;
+    assert_eq!((silent.requests.len(), silent.sources.len()), (1, 2));
+    assert_eq!(origin.requests().len(), 1);
+    job.handle.remove();
+    assert!(job.end().await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

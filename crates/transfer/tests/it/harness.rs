@@ -92,7 +92,23 @@ impl JobCase {
             self.options.clone(),
             sender,
         );
-        let job = DownloadJob {
+        let job = self.job(url);
+        let stop = self.stop.clone();
+        let download = async move { engine.get(job, stop).await };
+        let collect_events = async move {
+            let mut events = Vec::new();
+            while let Some(event) = receiver.recv().await {
+                events.push(event);
+            }
+            events
+        };
+        let (result, events) =
+            within(self.limit, async { tokio::join!(download, collect_events) }).await;
+        JobRun { result, events }
+    }
+
+    pub(crate) fn job(&self, url: &str) -> DownloadJob {
+        DownloadJob {
             id: 7,
             url: url.parse().unwrap(),
             output: self
@@ -115,19 +131,7 @@ impl JobCase {
             expected_size: self.expected_size,
             replaces_file: false,
             headers: Default::default(),
-        };
-        let stop = self.stop.clone();
-        let download = async move { engine.get(job, stop).await };
-        let collect_events = async move {
-            let mut events = Vec::new();
-            while let Some(event) = receiver.recv().await {
-                events.push(event);
-            }
-            events
-        };
-        let (result, events) =
-            within(self.limit, async { tokio::join!(download, collect_events) }).await;
-        JobRun { result, events }
+        }
     }
 
     /// Downloads from a new origin with one resource. Also returns the origin.

@@ -150,13 +150,18 @@ impl SegmentCoordinator<'_> {
             connections: self.control.settled_target(),
             bytes,
             round_trip: self.round_trip,
-            limit: if self.is_rate_limited() {
-                ConnectionCountLimit::RateLimit
-            } else {
-                self.control.limit()
-            },
+            limit: self.connection_limit(),
         };
         self.context.send(report).await;
+    }
+
+    /// Why there are no more connections.
+    fn connection_limit(&self) -> ConnectionCountLimit {
+        if self.is_rate_limited() {
+            ConnectionCountLimit::RateLimit
+        } else {
+            self.control.limit()
+        }
     }
 
     /// Whether the download was about as fast as the user's limit for all connections.
@@ -347,7 +352,7 @@ impl SegmentCoordinator<'_> {
             }
             steering.note_control(ConnectionReport {
                 target: self.control.target(),
-                limit: self.control.limit(),
+                limit: self.connection_limit(),
                 round_trip: self.round_trip,
             });
         }

@@ -27,6 +27,7 @@ use crate::get::host_limits::HostPermit;
 use crate::get::partial_claim::PartialClaim;
 use crate::get::segment_plan::SegmentPlan;
 use crate::get::snapshot::SnapshotSource;
+use crate::get::steering::JobSteering;
 use crate::get::strategy::{
     DownloadTotals, DownloadedFile, StrategyOutcome, UnsavedRanges, start_follower,
 };
@@ -95,6 +96,7 @@ pub(in crate::get) async fn download(
     if let Some(steering) = context.steering {
         let done = coordinator.shared.table().plan.done().clone();
         steering.note_on_disk(done);
+        steering.note_sources(&coordinator.shared.table().sources);
     }
     add_totals(totals, &coordinator);
     *sources = std::mem::take(&mut coordinator.shared.table().sources);
@@ -228,7 +230,16 @@ fn coordinator<'a>(
 ) -> SegmentCoordinator<'a> {
     let options = context.options();
     let connections = context.connections();
-    let max_connections = sources.max_connections(connections.max());
+    // The number that the job's handle gives is for all sources together.
+    let is_steered = context
+        .steering
+        .and_then(JobSteering::connections)
+        .is_some();
+    let max_connections = if is_steered {
+        connections.max()
+    } else {
+        sources.max_connections(connections.max())
+    };
     let content = SourceContent {
         version: &claim.digests.pinned(&claim.version),
         digests: &claim.digests.announced,
