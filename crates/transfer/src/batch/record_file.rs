@@ -95,23 +95,6 @@ impl RecordFile {
         Ok(at)
     }
 
-    /// Replaces bytes that are there.
-    pub(super) fn overwrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        let Some(start) = at.checked_sub(self.written) else {
-            // They may be in this copy.
-            self.read_block.bytes.clear();
-            let file = self.file.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-            return file.write_at(at, &[Bytes::copy_from_slice(bytes)]);
-        };
-        let rest = usize::try_from(start)
-            .ok()
-            .and_then(|start| self.newest.get_mut(start..))
-            .and_then(|rest| rest.get_mut(..bytes.len()));
-        rest.ok_or(io::ErrorKind::UnexpectedEof)?
-            .copy_from_slice(bytes);
-        Ok(())
-    }
-
     /// Bytes at an offset, from memory or from the file.
     pub(super) fn read(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
         if let Some(start) = at.checked_sub(self.written) {
@@ -127,12 +110,6 @@ impl RecordFile {
         }
         let bytes = self.read_block.get(at, length);
         bytes.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.written = FIRST_RECORD;
-        self.newest.clear();
-        self.read_block.bytes.clear();
     }
 
     /// Writes the newest records to the file, if there is one.
@@ -188,11 +165,6 @@ mod tests {
             assert!(file.read_block.bytes.len() <= BLOCK);
         }
         assert!(writes <= 7 && reads <= 8, "{writes} writes, {reads} reads");
-        for at in [offsets[0], offsets[1999]] {
-            file.overwrite(at, b"new").unwrap();
-            assert_eq!(file.read(at, 3).unwrap(), b"new");
-        }
-        assert!(file.overwrite(file.end(), b"x").is_err());
     }
 
     #[test]

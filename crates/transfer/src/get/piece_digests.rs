@@ -38,6 +38,10 @@ pub enum PieceDigestsError {
 }
 
 impl PieceDigests {
+    pub(crate) fn memory(&self) -> usize {
+        self.digests.len()
+    }
+
     /// Digests of pieces of `length` bytes, in order.
     ///
     /// # Errors
