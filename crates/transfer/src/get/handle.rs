@@ -24,7 +24,6 @@ use crate::options::{DownloadJob, DownloadOutcome};
 pub struct DownloadHandle(Arc<JobSteering>);
 
 impl DownloadHandle {
-    /// What the download is doing.
     #[must_use]
     pub fn snapshot(&self) -> DownloadSnapshot {
         self.0.snapshot()
