@@ -8,15 +8,12 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from types import TracebackType
 from typing import Literal
 
 from . import _haul
 from ._errors import Error, Interrupted
+from ._results import ROWS, Results
 from ._waiting import CANCEL_TIME, INTERVAL, Progress, reporter
-
-#: Results that are taken at once.
-_ROWS = 256
 
 #: Failures that a summary keeps. Further ones are only counted.
 MAX_FAILURES = 1000
@@ -95,7 +92,7 @@ class Summary:
                 raise failure.error
 
 
-class Transfer:
+class Transfer(Results[FileResult]):
     """A running upload, copy, deletion or sync: iterate over it, with `for` or `async for`, for its results.
 
     Results that nobody takes make it wait. Leaving its `with` block, or dropping it, stops what still runs; `run()` does everything and
@@ -103,40 +100,11 @@ class Transfer:
     """
 
     def __init__(self, handle: _haul.TransferHandle) -> None:
+        super().__init__()
         self._handle = handle
-        self._rows: collections.deque[FileResult] = collections.deque()
         self._counts: collections.Counter[str] = collections.Counter()
         self._failures: list[FileResult] = []
-        self._is_ended = False
         self._is_cancelled = False
-
-    def __enter__(self) -> Transfer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.cancel()
-        self._drain()
-
-    async def __aenter__(self) -> Transfer:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.cancel()
-        await asyncio.to_thread(self._drain)
-
-    def __iter__(self) -> Iterator[FileResult]:
-        while self._fill():
-            while self._rows:
-                yield self._rows.popleft()
-
-    async def __aiter__(self) -> AsyncIterator[FileResult]:
-        while await asyncio.to_thread(self._fill):
-            while self._rows:
-                yield self._rows.popleft()
 
     def run(self, progress: Progress = None) -> Summary:
         """Waits for the end, without keeping results of files that are done. An exception, Ctrl-C among them, stops it first."""
@@ -163,7 +131,6 @@ class Transfer:
         return self.summary()
 
     def cancel(self) -> None:
-        """Stops it: what is complete stays, and what a later call can continue is kept."""
         self._is_cancelled = True
         self._handle.cancel()
 
@@ -173,13 +140,12 @@ class Transfer:
         return Summary(skipped=skipped, not_deleted=not_deleted, failures=list(self._failures), **self._counts)
 
     def _fill(self) -> bool:
-        """Waits for results for a moment; False when all have been taken. The moment is short, for signals."""
         if self._rows:
             return True
         if self._is_ended:
             return False
         try:
-            found = self._handle.next_rows(_ROWS, INTERVAL)
+            found = self._handle.next_rows(ROWS, INTERVAL)
         except Interrupted:
             self._is_ended = True
             if self._is_cancelled:
@@ -207,7 +173,7 @@ class Transfer:
             self._counts["bytes"] += row.bytes
 
     def _drain(self) -> None:
-        """Waits for the end after it was stopped. Why it ended was said before, or nobody asks."""
+        # Why it ended was said before, or nobody asks.
         with contextlib.suppress(Error):
             while self._fill():
                 self._rows.clear()

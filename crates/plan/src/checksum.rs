@@ -30,7 +30,6 @@ pub struct S3ChecksumNames {
 /// Declares the algorithms. A further one is an entry here, and a hasher in `digest`.
 macro_rules! digest_algorithms {
     ($($(#[$doc:meta])* $algorithm:ident = $name:literal, $digest_len:literal bytes $(, registered $registered:literal)? $(, s3 $s3:literal)?;)*) => {
-        /// A digest algorithm.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum DigestAlgorithm {
             $($(#[$doc])* $algorithm,)*
@@ -199,7 +198,6 @@ pub fn is_digest_name(text: &str) -> bool {
 /// A checksum to verify; without a digest, one to report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checksum {
-    /// The algorithm.
     pub algorithm: DigestAlgorithm,
     /// The expected digest, most significant byte first.
     pub digest: Option<Vec<u8>>,
@@ -208,15 +206,11 @@ pub struct Checksum {
 /// Why a text is not a [`Checksum`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChecksumError {
-    /// An unknown algorithm.
     #[error("{0:?} is not one of {names}", names = DigestAlgorithm::names())]
     Algorithm(String),
     /// Not hexadecimal, or not as long as the algorithm's digests.
     #[error("a {algorithm} digest has {} hexadecimal digits", .algorithm.digest_len() * 2)]
-    Digest {
-        /// The algorithm.
-        algorithm: DigestAlgorithm,
-    },
+    Digest { algorithm: DigestAlgorithm },
 }
 
 impl FromStr for Checksum {

@@ -51,7 +51,6 @@ pub enum HttpVersionChoice {
     /// The faster one.
     #[default]
     Auto,
-    /// HTTP/1.1 alone.
     Http1,
     /// HTTP/2 alone, over TLS and for requests that may share a connection. All other requests use HTTP/1.1.
     Http2,
@@ -60,11 +59,9 @@ pub enum HttpVersionChoice {
 /// The protocols that a TLS handshake offers (ALPN, RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AlpnOffer {
-    /// HTTP/1.1 alone.
     Http1,
     /// HTTP/2 first, then HTTP/1.1.
     Http2OrHttp1,
-    /// HTTP/2 alone.
     Http2,
     /// No ALPN at all, for peers that do not speak HTTP.
     None,

@@ -18,7 +18,6 @@ const S3CMD_ATTRIBUTES: HeaderName = HeaderName::from_static("x-amz-meta-s3cmd-a
 /// The file that an object was uploaded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OriginalFile {
-    /// When it was modified.
     pub modified: Option<SystemTime>,
     /// Who might read, write and execute it: the last nine bits of its mode, and no others.
     pub permissions: Option<u32>,

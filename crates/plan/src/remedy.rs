@@ -19,7 +19,6 @@ pub enum Remedy {
     Resume,
     /// Abort the upload, which removes its parts from the store.
     AbortUpload,
-    /// Allow more retries.
     AllowRetries,
     /// Allow more time.
     ExtendTimeLimit(TransferTimeLimit),
@@ -31,7 +30,6 @@ pub enum Remedy {
     ChangeProxy,
     /// Use no proxy.
     BypassProxy,
-    /// Use a proxy.
     UseProxy,
     /// Connect directly while the proxy is down.
     ConnectDirectly,
@@ -39,22 +37,17 @@ pub enum Remedy {
     SetAddress,
     /// Use the addresses of both families, where now only those of one are used.
     AllowBothFamilies {
-        /// Whether that is IPv4.
         only_ipv4: bool,
     },
     /// Trust the peer's certificate by its authority.
     TrustAuthority(TlsEndpoint),
     /// Do not verify the peer's certificate.
     SkipVerification(TlsEndpoint),
-    /// Name the trusted certificates.
     NameTrustedCertificates(TlsEndpoint),
-    /// Give the peer a client certificate.
     GiveClientCertificate(TlsEndpoint),
-    /// Use HTTP/1.1.
     UseHttp1,
     /// Follow a redirect from https to http.
     AllowDowngrade,
-    /// Follow more redirects.
     FollowMoreRedirects,
     /// Use several connections, though a change of the file would not be noticed.
     UseSeveralConnections,
@@ -76,11 +69,9 @@ pub enum Remedy {
     Rename,
     /// Put the file into this directory.
     SaveInto(PathBuf),
-    /// Write to a file.
     WriteToFile,
     /// Write to a place where this user may write.
     WriteElsewhere,
-    /// Give the store's credentials.
     GiveStoreCredentials,
     /// Use other credentials of the store.
     ChangeStoreCredentials,
@@ -92,9 +83,7 @@ pub enum Remedy {
     ChangeEndpoint,
     /// Say how long the stream will be.
     GiveExpectedSize,
-    /// List the objects of the bucket.
     ListObjects,
-    /// List the buckets.
     ListBuckets,
     /// Let the server, if it is haul's, accept files.
     AllowWriting,
@@ -132,14 +121,12 @@ pub fn remedies_text<'a>(
 pub enum TlsEndpoint {
     /// The origin, or a tunnel's target.
     Target,
-    /// The proxy.
     Proxy,
 }
 
 /// A time limit that a user can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TransferTimeLimit {
-    /// To connect.
     Connect,
     /// From the end of a request to the start of its response.
     Response,

@@ -12,7 +12,6 @@ use crate::checksum::{Checksum, DigestAlgorithm};
 /// A digest that the file must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedDigest {
-    /// The algorithm.
     pub algorithm: DigestAlgorithm,
     /// Most significant byte first.
     pub digest: Vec<u8>,

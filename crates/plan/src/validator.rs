@@ -112,7 +112,6 @@ pub fn media_type(headers: &HeaderMap) -> Option<Box<str>> {
 pub struct ResourceVersion {
     /// Bytes in the whole representation.
     pub length: Option<u64>,
-    /// The ETag.
     pub etag: Option<EntityTag>,
     /// The Last-Modified, letter for letter: comparing the texts needs no clock and no parser.
     pub last_modified: Option<String>,

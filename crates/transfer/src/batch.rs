@@ -26,7 +26,6 @@ mod output;
 mod outputs;
 mod published_rows;
 mod reader;
-mod record_file;
 mod running_jobs;
 mod workers;
 mod write_buffer;

@@ -29,7 +29,6 @@ use http::header::{
 use crate::unix_time::UnixTime;
 use crate::validator::{EntityTag, MIN_STRONG_DATE_AGE};
 
-/// The conditions of one request.
 #[derive(Debug, Clone, Default)]
 pub struct RequestConditions {
     /// Proceed only if one of these exists: against lost updates.
@@ -58,7 +57,6 @@ enum IfRange {
 /// The representation that exists now, by its validators.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CurrentRepresentation<'a> {
-    /// Its ETag.
     pub etag: Option<&'a EntityTag>,
     /// Its Last-Modified; fractions of a second do not matter.
     pub last_modified: Option<SystemTime>,

@@ -11,8 +11,8 @@
 //! - each host gets at most the user's number of requests a second (`request_rate.rs`);
 //! - a host that cannot be reached gets one job at a time, then its jobs are rejected: a circuit breaker (`host_health.rs`);
 //! - a request that waits long for a connection takes no slot of requests that could get a response (`request_slots.rs`);
-//! - a host that is merely slow fills its own requests and no others. It could fill the whole window, so the feeder checks
-//!   [`JobDispatcher::is_crowding`].
+//! - a host that is merely slow fills its own requests and no others. It could fill the whole window, so the window grows, within
+//!   bounds, while slots are free that none of the held jobs may take.
 //!
 //! No call searches: a host is in the list of hosts whose turn may come, or in none; jobs are in their host's queues. Every call takes
 //! constant time, apart from the logarithm of the number of jobs and hosts that wait for a time. A host without jobs is forgotten, unless
@@ -21,15 +21,7 @@
 //! # Order of calls
 //!
 //! The *feeder* reads the list: while [`JobDispatcher::has_room`], it calls [`JobDispatcher::add`]; at the list's end
-//! [`JobDispatcher::close`]. Before it adds a job, it may call [`JobDispatcher::is_crowding`], and if that is true
-//! [`JobDispatcher::may_spill`]:
-//!
-//! - If it may not spill, the held jobs keep the slots busy, or enough was read ahead: the feeder waits until a job has ended, or some
-//!   milliseconds.
-//! - If it may, it spills the job and all later ones of that host, in their order, and reads on. (A spill file in which each
-//!   record of a host leads to the next needs memory for the host's first and last record only.)
-//! - When a job has ended, the feeder first offers spilled jobs: for each host that has some and no longer crowds, in turn, as
-//!   long as there is room. At the list's end it goes on until nothing is spilled, and only then closes.
+//! [`JobDispatcher::close`]. Without room it waits until a job has ended, or some milliseconds.
 //!
 //! The *driver* runs jobs: after every call that changes anything, and when the moment of the last
 //! [`DispatchDecision::Wait`] has come, it calls [`JobDispatcher::next`] until that returns [`DispatchDecision::Wait`], or not at all while
@@ -64,23 +56,18 @@ pub(super) use options::{
 pub use options::{HostRequestLimit, JobDispatcherOptions};
 pub use request_rate::{RequestRate, RequestRateError};
 
-use haul_plan::TokenBucket;
 use host_queue::{HostList, HostQueue};
 use job_entry::JobEntry;
 use request_slots::RequestSlots;
 use slab::Slab;
 use slab_list::{SlabKey, SlabList};
 
-/// How many windows of jobs may be spilled in a second: a slow host's million jobs take about a minute.
-const SPILL_WINDOWS_PER_SECOND: u64 = 4;
-
-/// How far jobs that had room may be ahead of that pace, and so the longest that spilling waits for them.
-const MAX_SPILL_DEBT: Duration = Duration::from_secs(1);
-
 /// Holds jobs and decides which one is next. `T` is the driver's description of a job.
 #[derive(Debug)]
 pub(super) struct JobDispatcher<T> {
     options: JobDispatcherOptions,
+    /// Jobs that may be held. It begins as [`JobDispatcherOptions::window`].
+    window: usize,
     jobs: Slab<JobEntry<T>>,
     /// Hosts that have jobs.
     hosts: Slab<HostQueue>,
@@ -105,9 +92,6 @@ pub(super) struct JobDispatcher<T> {
     /// Pauses that hosts have asked for, until the driver takes them.
     requested_pauses: Vec<RequestedPause>,
     slots: RequestSlots,
-    /// How fast jobs of crowding hosts may be spilled. Jobs that had room are counted, too: while the list has such jobs, other hosts are
-    /// found soon enough without spilling.
-    spill_rate: TokenBucket,
     /// Jobs of hosts that failed and never responded.
     unreached_jobs: usize,
     /// Runs so far.
@@ -120,9 +104,8 @@ impl<T> JobDispatcher<T> {
     /// A dispatcher without jobs.
     #[must_use]
     pub(super) fn new(options: JobDispatcherOptions) -> Self {
-        let window = options.window.max(1) as u64;
         Self {
-            spill_rate: TokenBucket::new(window.saturating_mul(SPILL_WINDOWS_PER_SECOND), window),
+            window: options.window.max(1),
             jobs: Slab::new(),
             hosts: Slab::new(),
             host_keys: foldhash::HashMap::default(),
@@ -175,34 +158,21 @@ impl<T> JobDispatcher<T> {
         std::mem::take(&mut self.requested_pauses)
     }
 
-    /// Whether the window has room for a job. A job that is added all the same is held beyond the window.
-    #[must_use]
-    pub(super) fn has_room(&self) -> bool {
-        self.jobs.len() < self.options.window.max(1)
-    }
-
-    /// Whether a host holds as many jobs as the window has free: half of the window if the host is alone, less the more hosts
-    /// crowd. A host whose circuit breaker is open never crowds: its jobs do not stay.
-    #[must_use]
-    pub(super) fn is_crowding(&self, host: &str) -> bool {
-        let free = self.options.window.saturating_sub(self.jobs.len()).max(1);
-        self.host_keys.get(host).is_some_and(|key| {
-            let host = &self.hosts[*key];
-            host.held_jobs as usize >= free && !host.health.is_open()
-        })
-    }
-
-    /// Whether the feeder may spill a job of a crowding host and read on: slots are free that none of the held jobs may take, so
-    /// other hosts would help. It is unknown whether the list has others, and most lists have one host; so spilling is limited in rate, or a
-    /// list of millions of jobs would be copied for nothing.
-    pub(super) fn may_spill(&mut self, now: Duration) -> bool {
+    /// Whether there is room for a job. A full window is doubled, up to `max_window`, if slots are free that none of the held jobs may
+    /// take: other hosts would help, and the list may have some. A job that is added without room is held beyond the window.
+    pub(super) fn has_room(&mut self, max_window: usize) -> bool {
+        let max_window = max_window.max(self.options.window).max(1);
         let has_runnable_job = !(self.ready.is_empty() && self.untried.is_empty());
-        let would_help = !has_runnable_job && self.slots.has_free_slot();
-        if !would_help || !self.spill_rate.take(now, 0).is_zero() {
-            return false;
+        if self.jobs.len() >= self.window && !has_runnable_job && self.slots.has_free_slot() {
+            self.window = self.window.saturating_mul(2);
         }
-        self.spill_rate.take(now, 1);
-        true
+        self.window = self.window.min(max_window);
+        self.jobs.len() < self.window
+    }
+
+    /// Whether half of the window has just become free.
+    pub(super) fn is_half_empty(&self) -> bool {
+        self.jobs.len() == self.window / 2
     }
 
     /// Raises the number of requests of hosts that use all of theirs and have more jobs, but none that ended for a while. To be called about
@@ -225,9 +195,6 @@ impl<T> JobDispatcher<T> {
 
     /// Adds a job for a host: `scheme://name:port`, or another unique name of the origin.
     pub(super) fn add(&mut self, host: &str, job: T, now: Duration) {
-        if self.spill_rate.take(now, 0) < MAX_SPILL_DEBT {
-            self.spill_rate.take(now, 1);
-        }
         let host_key = match self.host_keys.get(host) {
             Some(key) => *key,
             None => self.add_host(host, now),

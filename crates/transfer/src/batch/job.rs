@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_net::RequestTimings;
-use http::StatusCode;
+use haul_plan::Checksum;
+use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::time::Instant;
 use url::Url;
 
 use crate::disk::{DownloadPaths, StoredValidators};
-use crate::get::ResponseInfo;
+use crate::get::{PieceDigests, ResponseInfo};
 use crate::layout::ResourceId;
 use crate::list::ListEntry;
 use crate::listed_version::ListedVersion;
@@ -215,6 +216,24 @@ impl BatchJob {
             .any(|sum| sum.digest.is_some())
     }
 
+    /// About the memory of a job that waits, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        let download = &self.download;
+        let url_memory = |url: &Url| size_of::<Url>() + url.as_str().len();
+        let header_memory =
+            |(name, value): (&HeaderName, &HeaderValue)| 100 + name.as_str().len() + value.len();
+        size_of::<Self>()
+            + download.url.as_str().len()
+            + download.mirrors.iter().map(url_memory).sum::<usize>()
+            + download.headers.iter().map(header_memory).sum::<usize>()
+            + 2 * self.path.as_os_str().len()
+            + download.checksums.len() * (size_of::<Checksum>() + 64)
+            + download
+                .piece_digests
+                .as_ref()
+                .map_or(0, PieceDigests::memory)
+    }
+
     /// The URL in the manifest, which identifies the job between runs.
     pub(super) fn manifest_url(&self) -> String {
         manifest_url(&self.download.url)
@@ -321,4 +340,35 @@ fn row_timings(timings: &RequestTimings, total: u64) -> RowTimings {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_list_may_have_much_of_counts_as_memory() {
+        let memory = |entry| BatchJob::new(0, entry, "d/f".into(), None).memory();
+        let entry = || ListEntry::new(1, "http://h.test/a".parse().unwrap());
+        let url = || {
+            format!("http://h.test/{}", "a".repeat(1000))
+                .parse()
+                .unwrap()
+        };
+        let small = memory(entry());
+        let mut with_headers = entry();
+        let value = HeaderValue::try_from("x".repeat(1000)).unwrap();
+        with_headers.headers.append("x-a", value);
+        let large = [
+            with_headers,
+            ListEntry::new(1, url()),
+            ListEntry {
+                mirrors: vec![url()],
+                ..entry()
+            },
+        ];
+        for entry in large {
+            assert!((900..1300).contains(&(memory(entry) - small)));
+        }
+    }
 }

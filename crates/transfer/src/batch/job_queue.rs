@@ -25,20 +25,10 @@ pub(super) struct JobQueue {
     dispatcher: Mutex<JobDispatcher<Box<BatchJob>>>,
     /// Wakes the reader when the queue has become half empty.
     room: Condvar,
-    /// Half of the dispatcher's window.
-    half_window: usize,
     /// The dispatcher's times count from here.
     started: Instant,
     /// The second in which stalled hosts were last looked at.
     last_widened: AtomicU64,
-}
-
-/// Why a job was not added.
-pub(super) enum WindowFull {
-    /// The queue holds enough jobs.
-    Window(Box<BatchJob>),
-    /// The queue holds enough jobs of this host, and jobs of other hosts would help: the job may be spilled.
-    Host(Box<BatchJob>),
 }
 
 impl JobQueue {
@@ -52,7 +42,6 @@ impl JobQueue {
             None => (JobDispatcher::new(options), Instant::now()),
         };
         Self {
-            half_window: options.window / 2,
             dispatcher: Mutex::new(dispatcher),
             room: Condvar::new(),
             started,
@@ -60,42 +49,27 @@ impl JobQueue {
         }
     }
 
-    /// Adds a job if there is room for it and for its host, and returns whether a job may start now. If jobs of its host are spilled, it
-    /// must follow them: then it is not added, but may be spilled, too.
+    /// Adds a job if there is room for it ([`JobDispatcher::has_room`]), and returns whether a job may start now.
     pub(super) fn try_add(
         &self,
-        host: &str,
         job: Box<BatchJob>,
-        follows_spilled: bool,
-    ) -> Result<bool, WindowFull> {
+        max_window: usize,
+    ) -> Result<bool, Box<BatchJob>> {
+        let host = job.host().into_owned();
         let now = self.now();
         let mut dispatcher = self.lock();
-        if !dispatcher.has_room() {
-            return Err(WindowFull::Window(job));
+        if !dispatcher.has_room(max_window) {
+            return Err(job);
         }
-        if follows_spilled || dispatcher.is_crowding(host) {
-            return Err(if dispatcher.may_spill(now) {
-                WindowFull::Host(job)
-            } else {
-                WindowFull::Window(job)
-            });
-        }
-        dispatcher.add(host, job, now);
+        dispatcher.add(&host, job, now);
         Ok(dispatcher.has_candidates(now))
     }
 
-    /// Adds a job that was in the queue before, whether there is room or not: for another source, or because no other
-    /// thread could have taken its place.
+    /// Adds a job that was in the queue before, whether there is room or not: for another source.
     pub(super) fn add_again(&self, job: Box<BatchJob>) {
         let host = job.host().into_owned();
         let now = self.now();
         self.lock().add(&host, job, now);
-    }
-
-    /// Whether a job of this host could be added.
-    pub(super) fn has_room_for(&self, host: &str) -> bool {
-        let dispatcher = self.lock();
-        dispatcher.has_room() && !dispatcher.is_crowding(host)
     }
 
     /// Waits until there may be room, but not for long: a stop does not wake this thread. Blocks.
@@ -203,7 +177,7 @@ impl JobQueue {
 
     /// Wakes the reader when half of the window is free. Each wake-up costs as much as a request.
     fn wake_reader(&self, dispatcher: &JobDispatcher<Box<BatchJob>>) {
-        if dispatcher.held_jobs() == self.half_window {
+        if dispatcher.is_half_empty() {
             self.room.notify_one();
         }
     }

@@ -1,17 +1,20 @@
 //! The rows that a batch has published, for entries that repeat a URL: their rows have the result of the first one.
 //!
-//! Nobody knows which URLs come again, so the result of every file is kept: in a [`RecordFile`], with some 30 bytes of memory for each. An
-//! entry that comes before the first one has ended waits for it.
+//! Nobody knows which URLs come again, so the result of every file is kept: in an unnamed file, with some 40 bytes of memory for each. The
+//! newest results are in memory until they fill a block; all of them, where the file system has no unnamed files. An entry that comes
+//! before the first one has ended waits for it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::record_file::RecordFile;
+use crate::disk::{UnnamedFile, or_current_directory};
 use crate::manifest::{ManifestRow, ParsedFields, RowTimings};
 
-/// Length of the header of a record: the length of the rest.
-const RECORD_HEADER: usize = 4;
+/// Bytes that are written at once: some 200 results.
+const BLOCK: usize = 64 << 10;
 
 /// Bytes of results, some millions of files. Behind them no more are kept, and their repeats only say that they were skipped.
 const MAX_BYTES: u64 = 1 << 30;
@@ -22,9 +25,14 @@ const MAX_MEMORY: u64 = 32 << 20;
 /// The published rows of files.
 #[derive(Debug)]
 pub(super) struct PublishedRows {
-    records: RecordFile,
-    /// The offsets of the records, by the hashes of paths.
-    offsets: HashMap<u64, u64>,
+    /// `None` where the file system has no unnamed files.
+    file: Option<UnnamedFile>,
+    /// Bytes in the file, and the offset of the first of the newest records.
+    written: u64,
+    /// The newest records, which are not in the file yet.
+    newest: Vec<u8>,
+    /// Where the records are, by the hashes of paths.
+    records: HashMap<u64, Range<u64>>,
     /// Repeats of files that are not published, by the same hashes.
     waiting: HashMap<u64, WaitingRepeats>,
     hasher: RandomState,
@@ -45,15 +53,17 @@ struct WaitingRepeats {
 impl PublishedRows {
     /// No rows. Records go into a file in the file system of this directory.
     pub(super) fn new(directory: &Path) -> Self {
-        let records = RecordFile::new(directory);
+        let file = UnnamedFile::create_in(or_current_directory(directory)).ok();
         Self {
-            max_bytes: if records.is_on_disk() {
+            max_bytes: if file.is_some() {
                 MAX_BYTES
             } else {
                 MAX_MEMORY
             },
-            records,
-            offsets: HashMap::new(),
+            file,
+            written: 0,
+            newest: Vec::new(),
+            records: HashMap::new(),
             waiting: HashMap::new(),
             hasher: RandomState::new(),
             is_full: false,
@@ -67,8 +77,8 @@ impl PublishedRows {
         };
         let key = self.hasher.hash_one(path);
         match self.store(row) {
-            Some(at) => {
-                self.offsets.insert(key, at);
+            Some(record) => {
+                self.records.insert(key, record);
             }
             None => self.is_full = true,
         }
@@ -81,8 +91,8 @@ impl PublishedRows {
     /// or [`Self::take_waiting`].
     pub(super) fn repeat(&mut self, repeat: ManifestRow, path: &str) -> Option<ManifestRow> {
         let key = self.hasher.hash_one(path);
-        if let Some(at) = self.offsets.get(&key).copied() {
-            return Some(match self.load(at) {
+        if let Some(record) = self.records.get(&key) {
+            return Some(match self.load(record) {
                 Some(first) if first.path.as_deref() == Some(path) => repeat_of(first, repeat.line),
                 _ => repeat,
             });
@@ -111,24 +121,39 @@ impl PublishedRows {
         rows.collect()
     }
 
-    fn store(&mut self, row: &ManifestRow) -> Option<u64> {
-        if self.is_full || self.records.end() >= self.max_bytes {
+    fn store(&mut self, row: &ManifestRow) -> Option<Range<u64>> {
+        let start = self.written + self.newest.len() as u64;
+        if self.is_full || start >= self.max_bytes {
             return None;
         }
         // What a manifest has of an error is less than all of it.
         let record = serde_json::to_vec(&(row.fields(), &row.error)).ok()?;
-        let length = u32::try_from(record.len()).ok()?;
-        self.records.append(&[&length.to_le_bytes(), &record]).ok()
+        if self.newest.len() + record.len() > BLOCK
+            && let Some(file) = &self.file
+        {
+            file.file().write_all_at(&self.newest, self.written).ok()?;
+            self.written = start;
+            self.newest.clear();
+        }
+        self.newest.extend_from_slice(&record);
+        Some(start..start + record.len() as u64)
     }
 
-    fn load(&mut self, at: u64) -> Option<ManifestRow> {
-        let header = self.records.read(at, RECORD_HEADER).ok()?;
-        let length = u32::from_le_bytes(header.try_into().ok()?);
-        let record = self
-            .records
-            .read(at + RECORD_HEADER as u64, length as usize)
-            .ok()?;
-        let (fields, error): (ParsedFields<'_>, _) = serde_json::from_slice(record).ok()?;
+    fn load(&self, record: &Range<u64>) -> Option<ManifestRow> {
+        let length = usize::try_from(record.end - record.start).ok()?;
+        let bytes = match record.start.checked_sub(self.written) {
+            Some(start) => {
+                let start = usize::try_from(start).ok()?;
+                self.newest.get(start..start + length)?.to_vec()
+            }
+            None => {
+                let mut bytes = vec![0; length];
+                let file = self.file.as_ref()?.file();
+                file.read_exact_at(&mut bytes, record.start).ok()?;
+                bytes
+            }
+        };
+        let (fields, error): (ParsedFields<'_>, _) = serde_json::from_slice(&bytes).ok()?;
         Some(ManifestRow {
             error,
             ..fields.into_row()?
@@ -221,7 +246,7 @@ mod tests {
         for line in 1..40 {
             rows.add(&done(line, &format!("p{line}")));
         }
-        assert!(rows.records.end() < 2000 && rows.offsets.len() < 20);
+        assert!(rows.newest.len() < 2000 && rows.records.len() < 20);
         assert_eq!(rows.repeat(row(9001, None), "p39"), Some(row(9001, None)));
         let kept = rows.repeat(row(9002, None), "p1").unwrap();
         assert_eq!(kept.state, JobRowState::Done);
@@ -230,16 +255,22 @@ mod tests {
     }
 
     #[test]
-    fn many_results_are_found_again_on_the_disk() {
+    fn many_results_are_found_again_on_the_disk_and_in_memory() {
         let dir = tempfile::tempdir().unwrap();
-        let mut rows = PublishedRows::new(dir.path());
-        for line in 1..5000 {
-            assert_eq!(rows.add(&done(line, &format!("p{line}"))), []);
+        let no_dir = Path::new("/dev/null/none");
+        for directory in [dir.path(), no_dir] {
+            let mut rows = PublishedRows::new(directory);
+            for line in 1..5000 {
+                assert_eq!(rows.add(&done(line, &format!("p{line}"))), []);
+                assert!(rows.file.is_none() || rows.newest.len() <= BLOCK);
+            }
+            assert_eq!(rows.file.is_none(), rows.written == 0);
+            for line in (1..5000).rev() {
+                let path = format!("p{line}");
+                let found = rows.repeat(row(9000, None), &path).unwrap();
+                assert_eq!((found.path, found.line), (Some(path), Some(9000)));
+            }
         }
-        for line in [4999, 1, 2500] {
-            let path = format!("p{line}");
-            let found = rows.repeat(row(9000, None), &path).unwrap();
-            assert_eq!((found.path, found.line), (Some(path), Some(9000)));
-        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -6,7 +6,6 @@
 mod directory_cache;
 mod file_owner;
 mod linked_folders;
-mod spill;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ use super::commit::{CommitMessage, remove_stale_staged};
 use super::counters::BatchCounters;
 use super::existing_file::{check_existing, unexpected_content};
 use super::job::{BatchJob, BatchJobStrategy, manifest_line, manifest_path};
-use super::job_queue::{JobQueue, WindowFull};
+use super::job_queue::JobQueue;
 use super::options::{BatchOptions, StopReason};
 use super::outcome::{JobOutcome, error_chain};
 use super::output::BatchOutput;
@@ -37,7 +36,10 @@ use crate::response::ContentExpectation;
 use directory_cache::DirectoryCache;
 use file_owner::FileOwnerLookup;
 use linked_folders::LinkedFolders;
-use spill::SpillFile;
+
+/// The memory that jobs of slow hosts may take while haul reads on to those of other hosts, in bytes: some 20,000 jobs. All that a batch
+/// needs is 64 MiB (row C1).
+const MAX_READ_AHEAD: usize = 16 << 20;
 
 /// Why a job has no file: the folder is on a disk that folds names.
 const SAME_NAME_IN_FOLDER: &str = "the folder takes another file's name for the same, which differs only in the case or form of letters";
@@ -80,8 +82,8 @@ pub(super) struct JobReader {
     has_unnamed_files: bool,
     /// The paths that were assigned so far.
     assigned_paths: AssignedPaths,
-    /// Jobs of hosts that fill their share of the window.
-    spill: SpillFile,
+    /// The memory of the largest job so far, in bytes.
+    largest_job: usize,
     directory_cache: DirectoryCache,
     linked_folders: LinkedFolders,
     next_id: u64,
@@ -130,7 +132,7 @@ impl JobReader {
             stop,
             has_unnamed_files: true,
             assigned_paths: AssignedPaths::new(),
-            spill: SpillFile::new(settings.output_directory()),
+            largest_job: 1,
             directory_cache: DirectoryCache::default(),
             linked_folders: LinkedFolders::default(),
             next_id: 0,
@@ -145,7 +147,7 @@ impl JobReader {
             workers: Weak::clone(&self.workers),
         };
         if let Err(error) = self.check_writable() {
-            return self.halt_for(&error);
+            return self.halt(StopReason::LocalIo, error_chain(&error));
         }
         for item in entries {
             let Some(workers) = self.workers.upgrade() else {
@@ -178,54 +180,20 @@ impl JobReader {
                 }
             }
         }
-        while !self.spill.is_empty() && !self.stop.is_cancelled() {
-            let Some(workers) = self.workers.upgrade() else {
-                return;
-            };
-            self.queue.wait_for_room();
-            self.enqueue_spilled(&workers);
-        }
     }
 
-    /// Adds a job, waiting for room, or spills it if its host fills its share of the window.
+    /// Adds a job, waiting for room.
     fn enqueue(&mut self, workers: &Arc<WorkerPool>, mut job: Box<BatchJob>) {
-        let host = job.host().into_owned();
+        self.largest_job = self.largest_job.max(job.memory());
+        let max_window = MAX_READ_AHEAD / self.largest_job;
         while !self.stop.is_cancelled() {
-            self.enqueue_spilled(workers);
-            let follows_spilled = self.spill.holds_jobs_of(&host);
-            job = match self.queue.try_add(&host, job, follows_spilled) {
+            job = match self.queue.try_add(job, max_window) {
                 Ok(true) => return workers.start_jobs(),
                 Ok(false) => return,
-                Err(WindowFull::Host(job)) if self.spill.push(&host, &job) => return,
-                Err(WindowFull::Host(job) | WindowFull::Window(job)) => job,
+                Err(job) => job,
             };
             self.queue.wait_for_room();
         }
-    }
-
-    /// Adds spilled jobs as far as there is room.
-    fn enqueue_spilled(&mut self, workers: &Arc<WorkerPool>) {
-        while !self.spill.is_empty() {
-            let has_room = |host: &str| self.queue.has_room_for(host);
-            match self.spill.pop(has_room) {
-                Ok(Some(job)) => {
-                    // There is room for it, and this thread alone takes it.
-                    self.queue.add_again(job);
-                    workers.start_jobs();
-                }
-                Ok(None) => return,
-                Err(error) => {
-                    let path = self.settings.options.directory.clone();
-                    let error = GetError::io("read the spilled jobs in", path, error);
-                    return self.halt_for(&error);
-                }
-            }
-        }
-    }
-
-    /// Ends the batch for a local error, because jobs would be lost.
-    fn halt_for(&self, error: &GetError) {
-        self.halt(StopReason::LocalIo, error_chain(error));
     }
 
     fn halt(&self, reason: StopReason, text: String) {

@@ -30,7 +30,6 @@ pub(crate) struct AttemptError {
 /// Where a redirect led.
 #[derive(Debug, Clone)]
 pub(crate) struct RedirectTarget {
-    /// The host there.
     pub(crate) host: String,
     /// Whether the redirect is some time old: a signature in it may have expired since (row A16).
     pub(crate) is_stale: bool,

@@ -30,7 +30,6 @@ const READ_SIZE: usize = 1 << 20;
 pub(super) enum PublishOutcome {
     /// The file has its final name.
     Published(PublishedFile),
-    /// A digest is wrong.
     WrongDigest {
         partial: Box<PartialDownload>,
         error: GetError,

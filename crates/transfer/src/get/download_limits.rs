@@ -19,7 +19,6 @@ const SAMPLES_PER_WINDOW: u32 = 50;
 /// The shortest and the longest time between two samples.
 const SAMPLE_INTERVALS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// The limits of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DownloadLimits {
     /// The lowest rate. `None`: [`MinRate::OF_BATCHES`] for a file of a batch, and no limit for other downloads.
@@ -81,7 +80,6 @@ pub(crate) struct DownloadSample {
 pub enum ExceededLimit {
     /// One window brought too few bytes.
     MinRate {
-        /// The limit.
         limit: MinRate,
         /// The bytes that the window brought.
         received: u64,

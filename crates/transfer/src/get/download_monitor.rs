@@ -75,7 +75,6 @@ impl Drop for WaitingReader<'_> {
     }
 }
 
-/// Watches a download.
 #[derive(Debug)]
 pub(crate) struct DownloadMonitor {
     client: Client,

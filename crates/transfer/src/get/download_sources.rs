@@ -25,7 +25,6 @@ const MAX_CONNECTIONS: usize = 64;
 /// Sources that an origin names which are used, its header fields and its document together.
 const MAX_FOUND: usize = 64;
 
-/// The sources of one job.
 #[derive(Debug, Default)]
 pub(super) struct DownloadSources {
     sources: Vec<DownloadSource>,
@@ -145,7 +144,6 @@ impl DownloadSources {
         }
     }
 
-    /// The sources, for a snapshot.
     pub(super) fn snapshot(&self) -> Vec<SourceSnapshot> {
         let set = self.recovery.sources();
         let dropped = |number| {
@@ -218,7 +216,6 @@ impl DownloadSources {
         }
     }
 
-    /// The number of the current source.
     pub(super) fn current_number(&self) -> usize {
         self.current
     }

@@ -30,7 +30,6 @@ pub(super) struct FileExpectations<'a> {
     pub(super) document: DocumentDigests,
 }
 
-/// Digests from a Metalink document.
 #[derive(Debug, Default)]
 pub(super) struct DocumentDigests {
     pub(super) whole: Vec<ExpectedDigest>,

@@ -51,7 +51,6 @@ impl FirstResponse {
     }
 }
 
-/// What the first request brought.
 #[derive(Debug)]
 pub(super) enum FirstRequestOutcome {
     /// A response to begin with.

@@ -22,7 +22,6 @@ const MAX_WAIT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct GatheredChunks {
     chunks: Vec<Bytes>,
-    /// Bytes in them.
     bytes: u64,
     /// When pieces were last written: what arrived since tells the rate.
     last_write: Instant,

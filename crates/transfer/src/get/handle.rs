@@ -26,7 +26,6 @@ use crate::range_set::RangeSet;
 pub struct DownloadHandle(Arc<JobSteering>);
 
 impl DownloadHandle {
-    /// What the download is doing.
     #[must_use]
     pub fn snapshot(&self) -> DownloadSnapshot {
         self.0.snapshot()

@@ -202,7 +202,6 @@ impl HostLimits {
         }
     }
 
-    /// The host of a URL.
     pub(super) fn host(&self, url: &Url) -> Arc<HostConnections> {
         let mut known = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let key = haul_net::origin_text(url);

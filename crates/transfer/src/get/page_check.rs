@@ -43,14 +43,12 @@ pub(crate) struct PageCheck<'a> {
     pub(crate) url: &'a Url,
     /// Its name on disk.
     pub(crate) path: &'a Path,
-    /// The media type of the response.
     pub(crate) media_type: Option<&'a str>,
     /// The first bytes.
     pub(crate) beginning: &'a [u8],
 }
 
 impl PageCheck<'_> {
-    /// Whether it is one.
     pub(crate) fn is_page(&self) -> bool {
         self.misnamed().is_some()
     }

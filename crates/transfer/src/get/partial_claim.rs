@@ -46,7 +46,6 @@ pub(super) const PEEKED_BYTES: usize = 64;
 #[derive(Debug)]
 pub(super) struct PartialClaim {
     pub(super) partial: PartialDownload,
-    /// The version of its bytes.
     pub(super) version: ResourceVersion,
     /// The digests that the whole file must have.
     pub(super) digests: ExpectedDigests,

@@ -35,7 +35,6 @@ pub(super) struct PartialDownload {
     pub(super) file: Arc<PartialFile>,
     /// The same file, as bytes are written to it and read from it.
     storage: Arc<dyn PartialStorage>,
-    /// Permissions of the file that this one replaces.
     pub(super) replaced_permissions: Option<FilePermissions>,
     /// The bytes that an earlier run left by its journal, until [`PartialDownload::verify`] has read them.
     unverified: Option<ResumableDownload>,

@@ -31,13 +31,14 @@ pub enum PieceDigestsError {
     Empty,
     /// A digest that is not as long as those of its algorithm.
     #[error("a {algorithm} digest of a piece has {} bytes", .algorithm.digest_len())]
-    Digest {
-        /// The algorithm.
-        algorithm: DigestAlgorithm,
-    },
+    Digest { algorithm: DigestAlgorithm },
 }
 
 impl PieceDigests {
+    pub(crate) fn memory(&self) -> usize {
+        self.digests.len()
+    }
+
     /// Digests of pieces of `length` bytes, in order.
     ///
     /// # Errors
@@ -65,7 +66,6 @@ impl PieceDigests {
         })
     }
 
-    /// The algorithm of the digests.
     #[must_use]
     pub fn algorithm(&self) -> DigestAlgorithm {
         self.algorithm
@@ -143,13 +143,11 @@ impl PieceChecks {
         })
     }
 
-    /// The list of digests.
     #[must_use]
     pub(crate) fn pieces(&self) -> &PieceDigests {
         &self.pieces
     }
 
-    /// The byte range of a piece.
     #[must_use]
     pub(crate) fn range(&self, piece: u64) -> Range<u64> {
         self.pieces.range(piece, self.total)

@@ -40,7 +40,6 @@ pub(super) struct PieceVerifier {
 /// A piece whose digest was compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CheckedPiece {
-    /// Its bytes.
     pub(super) range: Range<u64>,
     /// How often it has been bad by now; 0 when it is right.
     pub(super) bad_count: u32,

@@ -78,7 +78,6 @@ impl ClaimRequest<'_> {
 /// How far a worker has come with its claim.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ClaimProgress {
-    /// The claim.
     pub id: ClaimId,
     /// The bytes that are the worker's now.
     pub range: Range<u64>,

@@ -180,7 +180,6 @@ async fn verify_pieces(
 pub(super) enum SequentialEnd {
     /// The file is complete, with so many bytes as written.
     Complete(u64),
-    /// The resource changed.
     Changed,
 }
 

@@ -94,7 +94,6 @@ pub(crate) struct SingleResponseFetch<'a> {
 /// What an attempt brought.
 #[derive(Debug)]
 pub(crate) enum SingleResponseOutcome {
-    /// The whole file.
     Whole(Box<WholeFile>),
     /// The existing file is the newest.
     NotModified(Box<ResponseInfo>),
@@ -102,7 +101,6 @@ pub(crate) enum SingleResponseOutcome {
     Large(Box<HandedOverResponse>),
 }
 
-/// A file that arrived whole.
 #[derive(Debug)]
 pub(crate) struct WholeFile {
     pub(crate) response: ResponseInfo,
@@ -127,7 +125,6 @@ pub(crate) struct ResponseInfo {
 pub(crate) enum UnnamedBody {
     /// In memory, and the share of the budget for that.
     Memory(Vec<Bytes>, OwnedSemaphorePermit),
-    /// In a file.
     File(UnnamedFile),
 }
 
@@ -169,7 +166,6 @@ impl WholeFile {
 #[derive(Debug)]
 pub(crate) struct HandedOverResponse {
     pub(super) first: FirstResponse,
-    /// The permit for its connection.
     pub(super) permit: HostPermit,
 }
 

@@ -19,7 +19,6 @@ pub struct DownloadSnapshot {
     pub path: Option<PathBuf>,
     /// The size of the file in bytes, if it is known.
     pub length: Option<u64>,
-    /// The bytes that are on disk.
     pub on_disk: RangeSet,
     /// Whether the download waits for [`DownloadHandle::resume`](crate::DownloadHandle::resume): it has no requests, and its files are
     /// closed.
@@ -34,12 +33,10 @@ pub struct DownloadSnapshot {
     pub control: Option<ConnectionReport>,
 }
 
-/// A request that runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestSnapshot {
     /// The number of its connection, from 0 on.
     pub connection: usize,
-    /// The number of its source.
     pub source: usize,
     /// The bytes that it is to bring.
     pub range: Range<u64>,
@@ -53,10 +50,8 @@ pub struct RequestSnapshot {
     pub protocol: http::Version,
 }
 
-/// A source of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceSnapshot {
-    /// Its URL.
     pub url: Url,
     /// Bytes that it sent in this run.
     pub bytes: u64,

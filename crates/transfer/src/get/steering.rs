@@ -40,7 +40,6 @@ pub(super) struct EarlierAttempts {
 /// What the handle wants.
 #[derive(Debug)]
 pub(super) struct JobCommands {
-    /// The present URL.
     pub(super) url: Url,
     pub(super) is_paused: bool,
     pub(super) is_removed: bool,
@@ -132,7 +131,6 @@ impl JobSteering {
         commands.replacement.take()
     }
 
-    /// What the download is doing.
     pub(super) fn snapshot(&self) -> DownloadSnapshot {
         let (view, commands) = (self.view(), self.commands());
         let mut snapshot = DownloadSnapshot {

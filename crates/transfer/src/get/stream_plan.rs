@@ -23,7 +23,6 @@ pub(super) struct StreamResponseHead {
     pub coding: Option<ContentCoding>,
     /// The end of the range, if the response is a part.
     pub range_end: Option<u64>,
-    /// The digests that the response announces.
     pub announced_digests: Vec<ExpectedDigest>,
     /// Whether the caller could join ranges: versions can be distinguished, and bytes are written undecoded.
     pub may_join: bool,
@@ -50,7 +49,6 @@ pub(super) enum StreamContinuation {
 /// What follows the proper end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamEnd {
-    /// The file is complete.
     Complete,
     /// The origin sent a part of the requested range, as it may (RFC 9110 15.3.7): the next request is for the rest.
     RequestRest,

@@ -54,7 +54,7 @@ pub struct JobDispatcherOptions {
     /// Retries of each job. A host that refuses everything for as many moments in a row, or more if it has ever granted a request, is given
     /// up: its jobs are rejected.
     pub retries: u32,
-    /// Jobs that the dispatcher holds: queued, waiting for a retry, or running.
+    /// Jobs that the dispatcher holds, unless others would help: queued, waiting for a retry, or running.
     pub window: usize,
     /// Requests beyond the slots that have waited long for a connection or a response. This many dead hosts can be waited for
     /// without a slot of the living. Where a share `d` of all hosts takes `c` seconds to fail and the others take `t` seconds

@@ -367,50 +367,31 @@ fn the_protocol_sets_the_number_of_streams() {
 }
 
 #[test]
-fn no_host_fills_more_of_the_window_than_is_free() {
+fn a_full_window_grows_while_slots_are_free_that_none_of_its_jobs_may_take() {
     let options = JobDispatcherOptions {
-        window: 12,
-        ..JobDispatcherOptions::default()
-    };
-    let mut dispatcher = JobDispatcher::new(options);
-    let mut fill = |host: &str| {
-        let mut added = 0;
-        while dispatcher.has_room() && !dispatcher.is_crowding(host) {
-            dispatcher.add(host, 0, ms(0));
-            added += 1;
-        }
-        added
-    };
-    assert_eq!([fill("a"), fill("b"), fill("c"), fill("d")], [6, 3, 2, 1]);
-    assert!(!dispatcher.has_room());
-}
-
-#[test]
-fn jobs_of_a_crowding_host_are_spilled_while_slots_are_free_and_at_a_measured_pace() {
-    let options = JobDispatcherOptions {
-        window: 8,
-        ..slots(2)
+        window: 4,
+        ..slots(5)
     };
     let list: Vec<(&str, u32)> = (0..4).map(|n| ("a", n)).collect();
     let mut dispatcher = dispatcher_with(options, &list);
-    // A job is ready to run: it comes first.
-    assert!(!dispatcher.may_spill(ms(0)));
-    let jobs = start_all(&mut dispatcher, ms(0));
-    assert!(!dispatcher.may_spill(ms(0)), "no slot is free");
-    dispatcher.retry_later(jobs[0].1, 0, ms(5000), JobRunResult::Failed, ms(0));
-    for (_, ticket) in start_all(&mut dispatcher, ms(0)) {
-        dispatcher.retry_later(ticket, 2, ms(5000), JobRunResult::Failed, ms(0));
-    }
-    for (_, ticket) in start_all(&mut dispatcher, ms(0)) {
-        dispatcher.retry_later(ticket, 3, ms(5000), JobRunResult::Failed, ms(0));
-    }
-    let at = |dispatcher: &mut JobDispatcher<u32>, now| {
-        (0..100).filter(|_| dispatcher.may_spill(now)).count()
+    let fill = |dispatcher: &mut JobDispatcher<u32>, max_window| {
+        let held = dispatcher.held_jobs();
+        while dispatcher.has_room(max_window) {
+            dispatcher.add("a", 0, ms(0));
+        }
+        dispatcher.held_jobs() - held
     };
-    let burst = at(&mut dispatcher, ms(10_000 - 9_000));
-    assert!((8..=9).contains(&burst), "{burst}");
-    let second = at(&mut dispatcher, ms(1_500));
-    assert!((8..=9).contains(&second), "{second}");
+    assert_eq!(fill(&mut dispatcher, 100), 0, "a job may run");
+    start_all(&mut dispatcher, ms(0));
+    assert_eq!(fill(&mut dispatcher, 4), 0);
+    assert_eq!(fill(&mut dispatcher, 7), 3);
+    assert_eq!(fill(&mut dispatcher, 100), 93);
+    // A smaller bound does not lose jobs, and ends the reading.
+    assert_eq!(fill(&mut dispatcher, 50), 0);
+    dispatcher.add("b", 1, ms(0));
+    assert_eq!(fill(&mut dispatcher, 1000), 0, "a job may run");
+    start_all(&mut dispatcher, ms(0));
+    assert_eq!(fill(&mut dispatcher, 1000), 0, "no slot is free");
 }
 
 #[test]

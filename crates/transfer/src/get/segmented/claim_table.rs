@@ -35,10 +35,8 @@ pub(super) struct ClaimTable {
     exclusive: Vec<(Range<u64>, usize)>,
 }
 
-/// The holder of a claim.
 #[derive(Debug)]
 struct ClaimHolder {
-    /// The number of the worker.
     worker: usize,
     source: usize,
     /// Stops the worker.

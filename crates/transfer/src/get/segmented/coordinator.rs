@@ -48,7 +48,6 @@ pub(super) enum SegmentedEnd {
 pub(super) struct WorkerConnection {
     /// The job's first response, if its body is still to be read, and its range.
     pub(super) response: Option<(FetchResponse, Range<u64>)>,
-    /// The number of the source.
     pub(super) source: usize,
     pub(super) permit: HostPermit,
 }
@@ -75,7 +74,6 @@ pub(super) struct SegmentCoordinator<'a> {
     pub(super) last_permit: Option<HostPermit>,
 }
 
-/// What the coordinator waits for.
 enum CoordinatorEvent {
     WorkerExited(Result<WorkerExit, JoinError>),
     CheckpointDone(std::io::Result<()>),

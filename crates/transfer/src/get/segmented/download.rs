@@ -49,7 +49,6 @@ pub(in crate::get) struct SegmentedStart {
     pub(in crate::get) range: Range<u64>,
     /// Bytes in the whole file.
     pub(in crate::get) total: u64,
-    /// The permit for its connection.
     pub(in crate::get) permit: HostPermit,
 }
 

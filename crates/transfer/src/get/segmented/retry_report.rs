@@ -14,7 +14,6 @@ const COLLECT_TIME: Duration = Duration::from_millis(50);
 /// A failed request that will be sent again.
 #[derive(Debug)]
 pub(super) struct RetriedFailure {
-    /// The number of its source.
     pub(super) source: usize,
     pub(super) retry: RetryNumber,
     /// When requests go on.

@@ -33,7 +33,6 @@ pub(super) struct SegmentedState {
     /// The user's header fields for the job.
     pub(super) headers: HeaderMap,
     pub(super) robots_tag: RobotsTagPolicy,
-    /// The partial file.
     pub(super) storage: Arc<dyn PartialStorage>,
     /// The final path, for messages.
     pub(super) path: PathBuf,

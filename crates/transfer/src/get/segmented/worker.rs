@@ -21,21 +21,17 @@ use crate::get::host_limits::HostPermit;
 use crate::get::segment_plan::ClaimId;
 use crate::get::unsynced_ranges::written_ranges;
 
-/// A worker of a job.
 #[derive(Debug)]
 pub(super) struct SegmentWorker {
     /// Its number among the job's workers, from 0 on.
     pub(super) number: usize,
     pub(super) job: u64,
-    /// The number of its source.
     pub(super) source: usize,
     pub(super) shared: Arc<SegmentedState>,
     pub(super) events: TransferEventSender,
-    /// The permit for its connection.
     pub(super) permit: HostPermit,
 }
 
-/// The end of a worker.
 #[derive(Debug)]
 pub(super) struct WorkerExit {
     pub(super) number: usize,
@@ -54,7 +50,6 @@ pub(super) struct FirstSegmentResponse {
     pub(super) active: ActiveBodyGuard,
 }
 
-/// A request that failed.
 #[derive(Debug)]
 pub(super) struct FailedRequest {
     pub(super) error: Box<AttemptError>,
@@ -187,7 +182,6 @@ impl SegmentWorker {
 struct Body<'a> {
     worker: &'a SegmentWorker,
     source: &'a DownloadSource,
-    /// Its claim.
     id: ClaimId,
     /// The range that its head announced.
     range: Range<u64>,

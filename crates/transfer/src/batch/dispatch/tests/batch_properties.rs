@@ -148,7 +148,7 @@ impl DispatcherModel {
 
     fn step(&mut self, step: &DispatcherStep) {
         match step {
-            DispatcherStep::Add(host) if self.dispatcher.has_room() => {
+            DispatcherStep::Add(host) if self.dispatcher.has_room(2 * self.options.window) => {
                 let job = self.jobs.len();
                 self.jobs.push((*host, ModelJobState::New));
                 self.dispatcher.add(&format!("h{host}"), job, self.now);
@@ -262,7 +262,7 @@ impl DispatcherModel {
             .filter(|(_, state)| *state != ModelJobState::Ended);
         assert_eq!(self.dispatcher.held_jobs(), held.count());
         assert_eq!(self.dispatcher.running_jobs(), self.running.len());
-        assert!(self.dispatcher.held_jobs() <= self.options.window);
+        assert!(self.dispatcher.held_jobs() <= 2 * self.options.window);
         let JobDispatcherOptions {
             request_slots,
             max_overdue,

@@ -192,7 +192,7 @@ fn c3_hosts_get_their_whole_rate_and_a_long_list_of_one_delays_no_other() {
     assert_eq!((outcome.done, outcome.failed), (1_300, 0));
     let of_others = |(host, at): (&u32, &Duration)| (*host > 0).then_some(*at);
     let last = outcome.last_file_of_host.iter().filter_map(of_others).max();
-    // Ten at this rate take half a second. The list is read to them at the pace of spilling.
+    // Ten at this rate take half a second.
     assert!(last.unwrap() < ms(1_500), "{last:?}");
     let time = outcome.time.as_secs_f64();
     assert!((49.0..51.0).contains(&time), "{outcome:?}");

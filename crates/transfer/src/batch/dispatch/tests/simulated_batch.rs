@@ -1,11 +1,10 @@
 //! A batch in simulated time: the dispatcher with its feeder and driver, against simulated hosts.
 //!
 //! Besides carrying decisions out, the harness does what a batch does around them: a connection that has
-//! brought a file is used again, a failed job is tried three times more, and jobs of a crowding host are
-//! spilled.
+//! brought a file is used again, and a failed job is tried three times more.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
 use crate::batch::dispatch::{
@@ -22,6 +21,9 @@ pub(crate) const fn us(us: u64) -> Duration {
 
 /// The waits before a job's retries.
 const RETRY_WAITS: [Duration; 3] = [ms(200), ms(400), ms(800)];
+
+/// The longest window.
+pub(crate) const MAX_WINDOW: usize = 65_536;
 
 /// A request to a host.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +120,6 @@ pub(crate) struct SimulatedBatchOutcome {
     pub(crate) max_held: usize,
     pub(crate) max_hosts: usize,
     pub(crate) max_idle_hosts: usize,
-    pub(crate) spilled: usize,
     /// The most requests of one host at once.
     pub(crate) max_of_one_host: usize,
     /// When a host first had so many requests at once: 4, 8, 16.
@@ -148,7 +149,7 @@ impl std::fmt::Debug for SimulatedBatchOutcome {
                     self.max_of_one_host,
                 ),
             )
-            .field("aside", &(self.spilled, self.max_idle_hosts))
+            .field("max_idle_hosts", &self.max_idle_hosts)
             .field("reached", &self.reached)
             .finish()
     }
@@ -166,13 +167,6 @@ pub(crate) struct SimulatedBatch<'a, L: Iterator<Item = u32>> {
     options: JobDispatcherOptions,
     dispatcher: JobDispatcher<SimulatedJob>,
     list: std::iter::Enumerate<L>,
-    list_ended: bool,
-    /// An entry that waits for room.
-    pending: Option<SimulatedJob>,
-    spilled: HashMap<u32, VecDeque<SimulatedJob>>,
-    /// Hosts with spilled jobs, in turn.
-    turns: VecDeque<u32>,
-    spill_count: usize,
     hosts: HashMap<u32, SimulatedHost>,
     runs: HashMap<u64, SimulatedRun>,
     events: BinaryHeap<Reverse<(Duration, u64, SimulatedJobEvent)>>,
@@ -208,11 +202,6 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
             options,
             dispatcher: JobDispatcher::new(options),
             list: list.enumerate(),
-            list_ended: false,
-            pending: None,
-            spilled: HashMap::new(),
-            turns: VecDeque::new(),
-            spill_count: 0,
             hosts: HashMap::new(),
             runs: HashMap::new(),
             events: BinaryHeap::new(),
@@ -243,7 +232,6 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
         assert_eq!(self.dispatcher.held_jobs(), 0);
         assert_eq!(self.dispatcher.host_count(), 0);
         self.outcome.time = self.now;
-        self.outcome.spilled = self.spill_count;
         self.outcome
     }
 
@@ -258,78 +246,21 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
         assert!(
             self.dispatcher.running_jobs() <= self.options.request_slots + self.options.max_overdue
         );
-        assert!(self.dispatcher.held_jobs() <= self.options.window);
+        assert!(self.dispatcher.held_jobs() <= self.options.window.max(MAX_WINDOW));
     }
 
     /// Adds the jobs for which there is room.
     fn feed(&mut self) {
-        for _ in 0..self.turns.len().min(4) {
-            self.offer_spilled();
-        }
-        while self.dispatcher.has_room() && !self.list_ended {
-            let Some(job) = self.pending.take().or_else(|| self.read()) else {
-                break;
+        while !self.dispatcher.is_closed() && self.dispatcher.has_room(MAX_WINDOW) {
+            let Some((job, host)) = self.list.next() else {
+                return self.dispatcher.close();
             };
-            let host = host_name(job.host);
-            let has_spilled = self.spilled.contains_key(&job.host);
-            if !has_spilled && !self.dispatcher.is_crowding(&host) {
-                self.dispatcher.add(&host, job, self.now);
-            } else if self.dispatcher.may_spill(self.now) {
-                self.spill(job);
-            } else {
-                self.pending = Some(job);
-                return;
-            }
-        }
-        if self.pending.is_none() && self.spilled.is_empty() && self.is_list_exhausted() {
-            self.dispatcher.close();
-        }
-    }
-
-    fn read(&mut self) -> Option<SimulatedJob> {
-        let Some((job, host)) = self.list.next() else {
-            self.list_ended = true;
-            return None;
-        };
-        let job = u32::try_from(job).unwrap();
-        Some(SimulatedJob {
-            host,
-            job,
-            tries: 0,
-        })
-    }
-
-    fn is_list_exhausted(&mut self) -> bool {
-        if !self.list_ended && self.pending.is_none() {
-            self.pending = self.read();
-        }
-        self.list_ended && self.pending.is_none()
-    }
-
-    fn spill(&mut self, job: SimulatedJob) {
-        self.spill_count += 1;
-        let queue = self.spilled.entry(job.host).or_default();
-        if queue.is_empty() {
-            self.turns.push_back(job.host);
-        }
-        queue.push_back(job);
-    }
-
-    /// Offers the spilled jobs of the host whose turn it is.
-    fn offer_spilled(&mut self) {
-        let Some(host) = self.turns.pop_front() else {
-            return;
-        };
-        while self.dispatcher.has_room() && !self.dispatcher.is_crowding(&host_name(host)) {
-            let Some(job) = self.spilled.get_mut(&host).and_then(VecDeque::pop_front) else {
-                break;
+            let job = SimulatedJob {
+                host,
+                job: u32::try_from(job).unwrap(),
+                tries: 0,
             };
             self.dispatcher.add(&host_name(host), job, self.now);
-        }
-        if self.spilled.get(&host).is_some_and(VecDeque::is_empty) {
-            self.spilled.remove(&host);
-        } else {
-            self.turns.push_back(host);
         }
     }
 
@@ -393,12 +324,9 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
     /// Lets time pass to the next event, or until then.
     fn pass_time(&mut self, until: Option<Duration>) {
         let event = self.events.peek().map(|Reverse((at, ..))| *at);
-        // A feeder that waits for room looks again every ten milliseconds.
-        let retry_feeding = self.pending.map(|_| self.now + ms(10));
         let next = event
             .into_iter()
             .chain(until)
-            .chain(retry_feeding)
             .min()
             .expect("something must happen, or jobs are lost");
         assert!(next >= self.now, "time goes on");
