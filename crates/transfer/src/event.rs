@@ -19,6 +19,7 @@ use crate::connection_control::ConnectionCountLimit;
 use crate::input_error::InputError;
 use crate::job_end::{DownloadEnd, UploadEnd};
 use crate::manifest::ManifestRow;
+use crate::sync::PlannedCopy;
 use crate::warning::TransferWarning;
 
 /// The sender of the channel. The channel is bounded: a renderer that blocks delays the rare events and costs no memory.
@@ -126,6 +127,8 @@ pub enum TransferEvent {
     UploadRefused(Arc<UploadEnd>),
     /// Something that was named or found is not transferred.
     NotTransferred(Arc<InputError>),
+    /// A sync would copy a file.
+    CopyPlanned(Box<PlannedCopy>),
     /// Files or objects were deleted.
     Deleted(Box<DeletedFiles>),
     /// A file or an object was not deleted.
@@ -177,6 +180,7 @@ impl TransferEvent {
             Self::BatchRow(_)
             | Self::BatchProgress(_)
             | Self::NotTransferred(_)
+            | Self::CopyPlanned(_)
             | Self::Deleted(_)
             | Self::DeletionFailed(_) => return None,
             Self::DownloadEnded(download) => download.job.id,
