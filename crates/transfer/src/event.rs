@@ -17,7 +17,7 @@ use crate::batch::BatchSnapshot;
 use crate::bucket::{DeletedFiles, DeletionFailure};
 use crate::connection_control::ConnectionCountLimit;
 use crate::input_error::InputError;
-use crate::job_end::{DownloadEnd, UploadEnd};
+use crate::job_end::{DownloadEnd, UploadAbort, UploadEnd};
 use crate::manifest::ManifestRow;
 use crate::sync::PlannedCopy;
 use crate::warning::TransferWarning;
@@ -125,6 +125,8 @@ pub enum TransferEvent {
     },
     /// The refusal of an upload that has ended is about its file alone.
     UploadRefused(Arc<UploadEnd>),
+    /// An unfinished upload was removed, or could not be.
+    UploadAborted(Arc<UploadAbort>),
     /// Something that was named or found is not transferred.
     NotTransferred(Arc<InputError>),
     /// A sync would copy a file.
@@ -181,6 +183,7 @@ impl TransferEvent {
             | Self::BatchProgress(_)
             | Self::NotTransferred(_)
             | Self::CopyPlanned(_)
+            | Self::UploadAborted(_)
             | Self::Deleted(_)
             | Self::DeletionFailed(_) => return None,
             Self::DownloadEnded(download) => download.job.id,
