@@ -1,12 +1,12 @@
 //! Rows of uploads, copies, deletions and syncs: what the engines' events say about each file or object.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haul_s3::S3Address;
 use haul_transfer::bucket::{DeletedFiles, DeletionFailure};
 use haul_transfer::manifest::ManifestRow;
 use haul_transfer::put::{PutError, UploadInput, UploadJob};
+use haul_transfer::sync::PlannedCopy;
 use haul_transfer::{InputError, TransferEvent, TransferEventSender, UploadEnd};
 use pyo3::prelude::*;
 use tokio::sync::mpsc;
@@ -71,8 +71,6 @@ pub(crate) struct FileTask {
     kind: FileRowKind,
     pub(crate) is_dry_run: bool,
     silent: Arc<Mutex<SilentCounts>>,
-    /// How many inputs were not even tried.
-    not_transferred: AtomicU64,
 }
 
 impl FileRowKind {
@@ -136,6 +134,7 @@ impl FileTask {
                 }
             }
             TransferEvent::NotTransferred(error) => self.send_not_transferred(&error).await,
+            TransferEvent::CopyPlanned(copy) => self.send_planned_copy(*copy).await,
             TransferEvent::BatchRow(row) => self.context.send(self.download_row(*row)).await,
             TransferEvent::Deleted(deleted) => self.send_deleted(*deleted).await,
             TransferEvent::DeletionFailed(failure) => {
@@ -190,17 +189,16 @@ impl FileTask {
     }
 
     /// Hands over a file of a sync that would be copied.
-    pub(crate) async fn send_planned_copy(&self, source: String, target: String, bytes: u64) {
+    async fn send_planned_copy(&self, copy: PlannedCopy) {
         let row = FileRow {
-            done: (bytes, None),
-            ..self.row(Some(source), Some(target))
+            done: (copy.bytes, None),
+            ..self.row(Some(copy.source), Some(copy.target))
         };
         self.context.send(row).await;
     }
 
-    /// Hands over why something is not transferred, and counts it.
+    /// Hands over why something is not transferred.
     pub(crate) async fn send_not_transferred(&self, error: &InputError) {
-        self.not_transferred.fetch_add(1, Ordering::Relaxed);
         let row = FileRow {
             error: Some(HaulError::of_input(error)),
             ..self.row(None, None)
@@ -259,11 +257,6 @@ impl FileTask {
         }
     }
 
-    /// How many inputs were not transferred so far.
-    pub(crate) fn not_transferred(&self) -> u64 {
-        self.not_transferred.load(Ordering::Relaxed)
-    }
-
     /// Remembers counts that no row says.
     pub(crate) fn add_silent(&self, change: impl FnOnce(&mut SilentCounts)) {
         change(&mut self.silent.lock().unwrap_or_else(PoisonError::into_inner));
@@ -289,7 +282,6 @@ impl TransferHandle {
                 kind,
                 is_dry_run,
                 silent: of_task,
-                not_transferred: AtomicU64::new(0),
             })
         })?;
         Ok(Self { task, silent })

@@ -4,8 +4,8 @@ use haul_transfer::batch::StopReason;
 use haul_transfer::bucket::StoreSession;
 use haul_transfer::put::{ObjectHeaders, PutOptions};
 use haul_transfer::sync::{
-    DeletionRefusal, RunningSync, SyncComparison, SyncCopies, SyncDeletions, SyncOptions,
-    SyncPlace, SyncPlaceError, SyncSettings, SyncSides, check_sync_places,
+    RunningSync, SyncComparison, SyncCopies, SyncDeletionError, SyncOptions, SyncPlace,
+    SyncPlaceError, SyncSettings, SyncSides, check_sync_places,
 };
 use haul_transfer::{ErrorClass, GetOptions};
 use pyo3::prelude::*;
@@ -147,12 +147,14 @@ impl PythonSync {
             (false, true) => self.download(copies).await,
             (false, false) => self.upload(copies).await,
         };
-        let is_whole = copied.result.is_ok();
-        let deletions = sync.deletions(copied.failed, is_whole).await;
-        let deletions =
-            deletions.map_err(|error| HaulError::local("cannot list the folder", &error))?;
-        copied.result?;
-        self.delete(deletions).await
+        let (options, is_whole) = (self.task.deletion_options(), copied.result.is_ok());
+        let engine = |events| sync.delete(copied.failed, is_whole, options, events);
+        match (self.task.with_rows(engine).await, copied.result) {
+            (Err(error @ SyncDeletionError::List { .. }), _) => self.report_not_deleted(error),
+            (_, Err(error)) => Err(error),
+            (Err(error), Ok(())) => self.report_not_deleted(error),
+            (Ok(_), Ok(())) => Ok(()),
+        }
     }
 
     async fn upload(&self, copies: SyncCopies) -> SyncCopyOutcome {
@@ -170,7 +172,7 @@ impl PythonSync {
         let (client, options) = (client.http().clone(), self.get_options.clone());
         let engine = |events| copies.download(client, options, true, events);
         let summary = self.task.with_rows(engine).await;
-        let result = match &summary.stopped {
+        let result = match &summary.transfers.stopped {
             None => self.task.context.check_stop(),
             Some(stopped) => {
                 let text = format!("downloads stopped early: {}", stopped.text);
@@ -183,59 +185,45 @@ impl PythonSync {
             }
         };
         SyncCopyOutcome {
-            failed: summary.failed + self.task.not_transferred(),
+            failed: summary.failed,
             result,
         }
     }
 
     /// Says what would be copied.
-    async fn show(&self, mut copies: SyncCopies) -> SyncCopyOutcome {
-        while let Some(copy) = copies.next().await {
-            match copy {
-                Ok(entry) => {
-                    let source = self.sides.source.name_of(&entry.key);
-                    let target = self.sides.destination.name_of(&entry.key);
-                    let planned = self.task.send_planned_copy(source, target, entry.size);
-                    planned.await;
-                }
-                Err(error) => self.task.send_not_transferred(&error).await,
-            }
-        }
+    async fn show(&self, copies: SyncCopies) -> SyncCopyOutcome {
+        let summary = self.task.with_rows(|events| copies.plan(events)).await;
         SyncCopyOutcome {
-            failed: self.task.not_transferred(),
+            failed: summary.failed,
             result: self.task.context.check_stop(),
         }
     }
 
-    /// Deletes what only the target has, if all went well.
-    async fn delete(&self, deletions: SyncDeletions) -> Result<(), HaulError> {
-        let count = deletions.count();
-        match deletions.refusal {
-            None => {}
-            Some(DeletionRefusal::TooMany) => {
-                let text = "there are more files to delete than max_delete: none was deleted";
-                return Err(HaulError::usage(text));
+    /// Says why the target keeps what only it has.
+    fn report_not_deleted(&self, error: SyncDeletionError) -> Result<(), HaulError> {
+        match error {
+            SyncDeletionError::List { source, .. } => {
+                Err(HaulError::local("cannot list the folder", &source))
             }
-            Some(DeletionRefusal::EmptySource) => {
+            SyncDeletionError::Ended(error) => Err(HaulError::of_ended_deletion(&error)),
+            SyncDeletionError::TooMany => {
+                let text = "there are more files to delete than max_delete: none was deleted";
+                Err(HaulError::usage(text))
+            }
+            SyncDeletionError::EmptySource { count } => {
                 let text = format!(
                     "the source has no files, and {count} of the target would be deleted: none was"
                 );
                 let hint = "is it the right one? max_delete=N allows it";
-                return Err(HaulError::usage(text).with_hint(hint));
+                Err(HaulError::usage(text).with_hint(hint))
             }
-            Some(DeletionRefusal::NotWhole) => {
+            SyncDeletionError::NotWhole { count } => {
                 let text =
                     "files that only the target has were not deleted, since not all went well";
                 log(WARNING, text.to_owned());
                 self.task.add_silent(|silent| silent.not_deleted = count);
-                return Ok(());
+                Ok(())
             }
-        }
-        let options = self.task.deletion_options();
-        let engine = |events| deletions.delete(options, events);
-        match self.task.with_rows(engine).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(HaulError::of_ended_deletion(&error)),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod address;
 mod bind;
+mod conflicts;
 mod error;
 mod listener;
 mod notify;
@@ -16,6 +17,7 @@ mod unix;
 
 pub use address::{ListenAddress, ListenAddressError, ListenHost};
 pub use bind::bind;
+pub use conflicts::{bound_addresses, is_taken_by_this_process};
 pub use error::ListenError;
 pub use listener::{BindOptions, BoundAddress, BoundListener, Listener};
 pub use notify::ServiceManagerNotifier;

@@ -17,8 +17,9 @@ use crate::batch::BatchSnapshot;
 use crate::bucket::{DeletedFiles, DeletionFailure};
 use crate::connection_control::ConnectionCountLimit;
 use crate::input_error::InputError;
-use crate::job_end::{DownloadEnd, UploadEnd};
+use crate::job_end::{DownloadEnd, UploadAbort, UploadEnd};
 use crate::manifest::ManifestRow;
+use crate::sync::PlannedCopy;
 use crate::warning::TransferWarning;
 
 /// The sender of the channel. The channel is bounded: a renderer that blocks delays the rare events and costs no memory.
@@ -124,8 +125,12 @@ pub enum TransferEvent {
     },
     /// The refusal of an upload that has ended is about its file alone.
     UploadRefused(Arc<UploadEnd>),
+    /// An unfinished upload was removed, or could not be.
+    UploadAborted(Arc<UploadAbort>),
     /// Something that was named or found is not transferred.
     NotTransferred(Arc<InputError>),
+    /// A sync would copy a file.
+    CopyPlanned(Box<PlannedCopy>),
     /// Files or objects were deleted.
     Deleted(Box<DeletedFiles>),
     /// A file or an object was not deleted.
@@ -177,6 +182,8 @@ impl TransferEvent {
             Self::BatchRow(_)
             | Self::BatchProgress(_)
             | Self::NotTransferred(_)
+            | Self::CopyPlanned(_)
+            | Self::UploadAborted(_)
             | Self::Deleted(_)
             | Self::DeletionFailed(_) => return None,
             Self::DownloadEnded(download) => download.job.id,

@@ -15,3 +15,12 @@ pub struct UploadEnd {
     pub job: UploadJob,
     pub result: Result<UploadOutcome, PutError>,
 }
+
+/// An unfinished upload that was removed, or would be in a dry run.
+#[derive(Debug)]
+pub struct UploadAbort {
+    /// The file, or the address of an upload that a store lists.
+    pub name: String,
+    /// Whether there was anything to remove.
+    pub result: Result<bool, PutError>,
+}

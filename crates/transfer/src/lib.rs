@@ -69,7 +69,7 @@ pub use get::{
 };
 pub use glob::{Glob, GlobError, GlobProblem};
 pub use input_error::InputError;
-pub use job_end::{DownloadEnd, UploadEnd};
+pub use job_end::{DownloadEnd, UploadAbort, UploadEnd};
 pub use job_sources::{BucketListFailures, IgnoredListOptions, JobSource, JobSources};
 pub use layout::{
     PathLayout, PathLayoutInput, PathTemplate, PathTemplateError, PathTemplateProblem,

@@ -8,7 +8,7 @@
 //! end as at the beginning; else nothing is published. What the store computed of the whole object is compared with what was read.
 //!
 //! [`UploadBatch`] runs many uploads, which [`UploadJobSource`] brings: [`FileJobs`] of files and folders, [`CopyJobs`]
-//! of objects.
+//! of objects. [`UnfinishedUploads`] removes what earlier runs have left at the store.
 //!
 //! `file_part` is a range of a file as a request's body, `slots` says how many requests are under way over all files, `journal` remembers
 //! the parts that the store has, `multipart` and `single_request` send one file, `stream` standard input; `object_copy`
@@ -35,6 +35,7 @@ mod part_plan;
 mod single_request;
 mod slots;
 mod stream;
+mod unfinished;
 mod upload_row;
 
 pub use batch::{UploadBatch, UploadSummary};
@@ -52,3 +53,4 @@ pub use options::{
     UploadTarget,
 };
 pub use part_plan::{MAX_PART_BYTES, MIN_PART_BYTES, PartPlan, PartPlanError};
+pub use unfinished::UnfinishedUploads;

@@ -15,12 +15,11 @@ mod object_digests;
 mod object_entries;
 mod place;
 
-pub use comparison::{SyncComparison, SyncEntry, SyncOptions};
+pub use comparison::{PlannedCopy, SyncComparison, SyncEntry, SyncOptions};
 pub use content::ContentError;
 pub(crate) use content::file_has_content;
-pub use copies::SyncCopies;
-pub use engine::{DeletionRefusal, RunningSync, SyncDeletions};
-pub use merge::FoundCopy;
+pub use copies::{SyncCopies, SyncCopySummary};
+pub use engine::{RunningSync, SyncDeletionError, SyncDeletionSummary};
 pub(crate) use object_digests::ObjectDigests;
 pub use place::{SyncPlace, SyncPlaceError, SyncSettings, SyncSides, check_sync_places};
 

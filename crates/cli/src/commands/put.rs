@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 
-use haul_s3::MultipartUpload;
+use haul_transfer::TransferEvent;
 use haul_transfer::bucket::StoreSession;
 use haul_transfer::manifest::{Manifest, PreviousRuns};
 use haul_transfer::put::{
-    FileJobSettings, FileJobs, PutOptions, UploadEngine, UploadInput, UploadJobSource, UploadTarget,
+    FileJobSettings, FileJobs, PutError, UnfinishedUploads, UploadJobSource, UploadTarget,
 };
 
-use super::objects::report;
-use super::run_loop::{RunLoop, block_on};
+use super::run_loop::{RunLoop, block_on, with_events};
 use super::uploads::{UploadRun, UploadSettings, connect, dry_run, report_input};
 use crate::args::{ProgressKind, PutArgs, S3Args};
 use crate::exit::{ExitReason, ExitTally};
@@ -40,23 +39,29 @@ fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason
     }
     block_on(outputs, async {
         match files {
-            None => Box::pin(abort_all(args, outputs)).await,
-            Some(files) if args.abort => Box::pin(abort_files(args, files, outputs)).await,
-            Some(files) if args.dry_run => {
-                let jobs = FileJobs::new(files, None);
-                let (counts, mut jobs) = (jobs.counts(), jobs.peekable());
-                let is_empty = jobs.peek().is_none();
-                match counts.unmatched.load(Relaxed) {
-                    count if is_empty && count > 0 => Err(report_unmatched(args, count, outputs)),
-                    _ => {
-                        let source = UploadJobSource::from_iterator(jobs);
-                        dry_run(&args.messages, source, "upload", outputs).await
-                    }
-                }
-            }
-            Some(files) => Box::pin(upload_files(args, files, outputs)).await,
+            Some(files) if !args.abort && args.dry_run => show(args, files, outputs).await,
+            Some(files) if !args.abort => Box::pin(upload_files(args, files, outputs)).await,
+            files => Box::pin(abort(args, files, outputs)).await,
         }
     })
+}
+
+/// Shows what would be uploaded.
+async fn show(
+    args: &PutArgs,
+    files: FileJobSettings,
+    outputs: JsonOutputs,
+) -> Result<ExitReason, ExitReason> {
+    let jobs = FileJobs::new(files, None);
+    let (counts, mut jobs) = (jobs.counts(), jobs.peekable());
+    let is_empty = jobs.peek().is_none();
+    match counts.unmatched.load(Relaxed) {
+        count if is_empty && count > 0 => Err(report_unmatched(args, count, outputs)),
+        _ => {
+            let source = UploadJobSource::from_iterator(jobs);
+            dry_run(&args.messages, source, "upload", outputs).await
+        }
+    }
 }
 
 fn settings(args: &PutArgs) -> UploadSettings<'_> {
@@ -156,103 +161,69 @@ fn open_manifest(
     }
 }
 
-/// Removes what earlier runs of the same command have sent.
-async fn abort_files(
+/// Removes what earlier runs of the same command have sent, or without files all unfinished uploads below a prefix.
+async fn abort(
     args: &PutArgs,
-    files: FileJobSettings,
+    files: Option<FileJobSettings>,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
-    let session = connect_for(args, &files.target, outputs).await?;
-    let engine = silent_engine(args, &session);
-    let mut tally = ExitTally::default();
-    let mut count = 0;
-    for job in FileJobs::new(files, None) {
-        count += 1;
-        let exit = match job {
-            Ok(job) => match (&job.input, job.target.object()) {
-                (UploadInput::File(path), Some(target)) => {
-                    match engine.abort(path, &target, args.dry_run).await {
-                        Ok(was_there) => {
-                            print_aborted(args, &job.input.to_string(), was_there)?;
-                            ExitReason::Done
-                        }
-                        Err(error) => {
-                            let exit = ExitReason::from_class(error.class());
-                            outputs.report_failure(
-                                exit,
-                                &message::chain_text(&error),
-                                message::upload_hint(&error).as_deref(),
-                            )
-                        }
-                    }
-                }
-                // Nothing of it is ever left at the peer.
-                _ => {
-                    print_aborted(args, &job.input.to_string(), false)?;
-                    ExitReason::Done
-                }
-            },
-            Err(error) => report_input(&error, outputs),
-        };
-        tally.add(exit);
-    }
+    let (session, uploads) = match files {
+        Some(files) => {
+            let session = connect_for(args, &files.target, outputs).await?;
+            let source = UploadJobSource::from_iterator(FileJobs::new(files, None));
+            (session, UnfinishedUploads::OfFiles(source))
+        }
+        None => {
+            let parsed = args.words.concat().parse();
+            let prefix = parsed.map_err(|error: haul_s3::S3AddressError| {
+                outputs.report_failure(ExitReason::Usage, &error.to_string(), None)
+            })?;
+            let session = connect(settings(args), outputs).await?;
+            (session, UnfinishedUploads::Below(prefix))
+        }
+    };
+    let options = settings(args).put_options(&session);
+    let (mut tally, mut count) = (ExitTally::default(), 0);
+    let ended = with_events(
+        |events| uploads.abort(session.client, options, args.dry_run, events),
+        |event| {
+            let exit = match event {
+                TransferEvent::UploadAborted(upload) => match &upload.result {
+                    Ok(was_there) => print_aborted(args, &upload.name, *was_there)?,
+                    Err(error) => report_put_error(error, outputs),
+                },
+                TransferEvent::NotTransferred(error) => report_input(&error, outputs),
+                _ => return Ok(()),
+            };
+            count += 1;
+            tally.add(exit);
+            Ok(())
+        },
+    );
+    ended
+        .await?
+        .map_err(|error| report_put_error(&error, outputs))?;
     Ok(tally.exit(count))
 }
 
-fn print_aborted(args: &PutArgs, name: &str, was_there: bool) -> Result<(), ExitReason> {
+fn report_put_error(error: &PutError, outputs: JsonOutputs) -> ExitReason {
+    let exit = ExitReason::from_class(error.class());
+    outputs.report_failure(
+        exit,
+        &message::chain_text(error),
+        message::upload_hint(error).as_deref(),
+    )
+}
+
+fn print_aborted(args: &PutArgs, name: &str, was_there: bool) -> Result<ExitReason, ExitReason> {
     let text = match (was_there, args.dry_run) {
         (true, true) => format!("would remove the unfinished upload of {name}"),
         (true, false) => format!("removed the unfinished upload of {name}"),
         (false, _) => format!("haul knows no unfinished upload of {name}"),
     };
-    if args.messages.quiet && !args.dry_run {
-        Ok(())
-    } else {
+    if !args.messages.quiet || args.dry_run {
         output::write_stdout_lines([message::sanitize(&text)])
-            .map_err(|error| output::report_write_error(&error))
-    }
-}
-
-/// An engine whose events nobody reads.
-fn silent_engine(args: &PutArgs, session: &StoreSession) -> UploadEngine {
-    let (events, _) = tokio::sync::mpsc::channel(1);
-    let options = PutOptions {
-        is_batch: true,
-        ..settings(args).put_options(session)
-    };
-    UploadEngine::new(session.client.clone(), options, events)
-}
-
-/// Removes all unfinished uploads below a prefix.
-async fn abort_all(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason> {
-    let address = args
-        .words
-        .concat()
-        .parse()
-        .map_err(|error: haul_s3::S3AddressError| {
-            outputs.report_failure(ExitReason::Usage, &error.to_string(), None)
-        })?;
-    let session = connect(settings(args), outputs).await?;
-    let uploads = session
-        .request(|| session.client.list_multipart_uploads(&address))
-        .await
-        .map_err(|error| report(&error, outputs))?;
-    let engine = silent_engine(args, &session);
-    for upload in uploads {
-        let upload = MultipartUpload {
-            address: address.with_key(upload.key),
-            upload_id: upload.upload_id,
-        };
-        if !args.dry_run {
-            engine.abort_upload(&upload).await.map_err(|error| {
-                outputs.report_failure(
-                    ExitReason::Network,
-                    &message::chain_text(&error),
-                    message::upload_hint(&error).as_deref(),
-                )
-            })?;
-        }
-        print_aborted(args, &upload.address.to_string(), true)?;
+            .map_err(|error| output::report_write_error(&error))?;
     }
     Ok(ExitReason::Done)
 }

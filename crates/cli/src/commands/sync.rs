@@ -1,28 +1,24 @@
 //! `haul sync`: makes an S3 prefix match a folder, or the reverse.
 
-use std::path::Path;
+mod deletions;
+mod downloads;
+
 use std::process::ExitCode;
-use std::time::Duration;
 
-use haul_transfer::batch::BatchSummary;
-use haul_transfer::sync::{
-    DeletionRefusal, RunningSync, SyncCopies, SyncDeletions, SyncPlace, SyncSides,
-};
+use haul_transfer::sync::{PlannedCopy, RunningSync, SyncCopies, SyncPlace, SyncSides};
 use haul_transfer::{GetOptions, TransferEvent, TransferEventSender};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::objects::{DeletionOutput, report};
-use super::run_loop::{
-    EngineEvents, RenderContext, RunLoop, StartError, block_on, stop_on_signals, with_events,
-};
-use super::uploads::{UploadRun, UploadSettings, connect, input_exit, input_message, report_input};
+use super::objects::report;
+use super::run_loop::{RunLoop, StartError, block_on, stop_on_signals, with_events};
+use super::uploads::{UploadRun, UploadSettings, connect, report_input};
 use crate::args::{ProgressKind, SyncArgs};
-use crate::exit::{ExitReason, ExitTally};
+use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
 use crate::output;
-use crate::progress::{ProgressOptions, ProgressScope, Renderer, new_renderer};
-use crate::report::{FileAction, failures_text, row_object, stop_text, summary_line};
+use crate::report::FileAction;
 use crate::settings::{SettingError, download_limits, sync_places, sync_settings};
+use downloads::download;
 
 pub(crate) fn run(args: &SyncArgs) -> ExitCode {
     let outputs = JsonOutputs {
@@ -89,38 +85,6 @@ struct SyncRun<'a> {
 }
 
 impl SyncRun<'_> {
-    /// Deletes what only the destination has, and returns the exit code.
-    async fn finish(
-        &self,
-        sync: RunningSync,
-        copied: &CopyOutcome,
-    ) -> Result<ExitReason, ExitReason> {
-        let went_well = matches!(copied.exit, ExitReason::Done | ExitReason::SomeFailed);
-        let deletions = sync
-            .deletions(copied.failed, went_well)
-            .await
-            .map_err(|error| {
-                let folder = self.sides.folder().unwrap_or_else(|| Path::new(""));
-                let text = format!("cannot list {}: {error}", folder.display());
-                self.fail(ExitReason::LocalIo, &text, None)
-            })?;
-        let (count, has_source_files) = (deletions.count(), deletions.has_source_files);
-        let deleted = self.delete(deletions).await?;
-        let is_idle = copied.exit == ExitReason::Done && copied.files == 0 && count == 0;
-        if is_idle && !self.args.messages.quiet {
-            if has_source_files {
-                message::print_line("there is nothing to do")
-            } else {
-                let text = format!("there are no files at {}", self.args.source);
-                message::print_line(&message::warning_text(&message::sanitize(&text)));
-            }
-        }
-        Ok(match copied.exit {
-            ExitReason::Done => deleted,
-            exit => exit,
-        })
-    }
-
     /// Copies what is found.
     async fn copy(
         &self,
@@ -128,13 +92,27 @@ impl SyncRun<'_> {
         run_loop: RunLoop,
         events: TransferEventSender,
     ) -> CopyOutcome {
+        let (session, settings) = (self.sides.session.clone(), settings(self.args));
         if copies.are_downloads() {
-            return self.download(copies, run_loop, events).await;
+            let get_options = GetOptions {
+                connections: settings.connections(),
+                resume: !self.args.resume.no_resume,
+                retry: session.retry.clone(),
+                limits: download_limits(&self.args.limits),
+                ..GetOptions::default()
+            };
+            let (client, messages) = (session.client.http().clone(), &self.args.messages);
+            let engine = copies.download(client, get_options, messages.json, events);
+            let (exit, summary) = download(Box::pin(engine), messages, run_loop).await;
+            return CopyOutcome {
+                exit,
+                files: summary.files,
+                failed: summary.failed,
+            };
         }
-        let session = self.sides.session.clone();
         let run = UploadRun {
             messages: &self.args.messages,
-            options: settings(self.args).put_options(&session),
+            options: settings.put_options(&session),
             session,
             source: copies.into_uploads(),
             known_count: None,
@@ -154,71 +132,24 @@ impl SyncRun<'_> {
         }
     }
 
-    async fn download(
-        &self,
-        copies: SyncCopies,
-        run_loop: RunLoop,
-        events: TransferEventSender,
-    ) -> CopyOutcome {
-        let (args, session) = (self.args, &self.sides.session);
-        let mut renderer = new_renderer(ProgressOptions {
-            kind: args.messages.progress,
-            quiet: args.messages.quiet,
-            verbose: false,
-            scope: ProgressScope::Batch,
-        });
-        let get_options = GetOptions {
-            connections: settings(args).connections(),
-            resume: !args.resume.no_resume,
-            retry: session.retry.clone(),
-            limits: download_limits(&args.limits),
-            ..GetOptions::default()
-        };
-        let mut printer = DownloadPrinter {
-            json: args.messages.json,
-            quiet: args.messages.quiet,
-            tally: ExitTally::default(),
-            not_transferred: 0,
-        };
-        let client = session.client.http().clone();
-        let engine = copies.download(client, get_options, args.messages.json, events);
-        let ended = run_loop.run(Box::pin(engine), &mut printer, &mut *renderer);
-        let (summary, elapsed) = ended.await;
-        let not_transferred = printer.not_transferred;
-        printer.print_end(&summary, elapsed, &mut *renderer);
-        CopyOutcome {
-            exit: printer.exit(&summary),
-            files: summary.listed + not_transferred,
-            failed: summary.failed + not_transferred,
-        }
-    }
-
     /// Shows what would be copied.
-    async fn show(&self, mut copies: SyncCopies) -> Result<CopyOutcome, ExitReason> {
-        let (mut exit, mut files, mut failed) = (ExitReason::Done, 0, 0);
-        while let Some(copy) = copies.next().await {
-            files += 1;
-            let entry = match copy {
-                Ok(entry) => entry,
-                Err(error) => {
-                    failed += 1;
-                    exit = report_input(&error, self.outputs);
-                    continue;
+    async fn show(&self, copies: SyncCopies) -> Result<CopyOutcome, ExitReason> {
+        let mut exit = ExitReason::Done;
+        let plan = with_events(
+            |events| copies.plan(events),
+            |event| match event {
+                TransferEvent::CopyPlanned(copy) => {
+                    output::write_stdout_lines([self.planned_line(&copy)])
+                        .map_err(|error| output::report_write_error(&error))
                 }
-            };
-            let source = self.sides.source.name_of(&entry.key);
-            let target = self.sides.destination.name_of(&entry.key);
-            let line = if self.args.messages.json {
-                let mut object = self.copy_object(&source, &target);
-                object.insert("bytes".into(), entry.size.into());
-                object.insert("dry_run".into(), true.into());
-                Value::from(object).to_string()
-            } else {
-                message::sanitize(&format!("would copy {source} to {target}"))
-            };
-            output::write_stdout_lines([line])
-                .map_err(|error| output::report_write_error(&error))?;
-        }
+                TransferEvent::NotTransferred(error) => {
+                    exit = report_input(&error, self.outputs);
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
+        );
+        let summary = plan.await?;
         // A list that ended for it has said so already.
         if exit != ExitReason::Interrupted
             && let Err(error) = self.sides.session.check_stop()
@@ -227,121 +158,24 @@ impl SyncRun<'_> {
         }
         Ok(CopyOutcome {
             exit,
-            files,
-            failed,
+            files: summary.files,
+            failed: summary.failed,
         })
     }
 
-    /// The object of a file that is copied between the sides.
-    fn copy_object(&self, source: &str, target: &str) -> Map<String, Value> {
-        match (&self.sides.source, &self.sides.destination) {
-            (SyncPlace::Folder(_), _) => {
-                FileAction::Upload.object(&[("path", source), ("url", target)])
-            }
-            (SyncPlace::Bucket(_), SyncPlace::Folder(_)) => {
-                FileAction::Download.object(&[("url", source), ("path", target)])
-            }
-            (SyncPlace::Bucket(_), SyncPlace::Bucket(_)) => {
-                FileAction::Copy.object(&[("source", source), ("url", target)])
-            }
+    fn planned_line(&self, copy: &PlannedCopy) -> String {
+        let (source, target) = (copy.source.as_str(), copy.target.as_str());
+        if !self.args.messages.json {
+            return message::sanitize(&format!("would copy {source} to {target}"));
         }
-    }
-
-    /// Deletes what only the destination has, if all went well.
-    async fn delete(&self, deletions: SyncDeletions) -> Result<ExitReason, ExitReason> {
-        match deletions.refusal {
-            None => {}
-            Some(DeletionRefusal::TooMany) => {
-                let most = self.args.max_delete.unwrap_or_default();
-                let text = format!(
-                    "there are more than {most} files to delete (--max-delete): haul deleted none"
-                );
-                return Err(self.fail(ExitReason::Usage, &text, None));
-            }
-            Some(DeletionRefusal::NotWhole) => {
-                let text = "haul did not delete files that only the destination has, since the sync is incomplete";
-                message::print_line(&message::warning_text(text));
-                return Ok(ExitReason::SomeFailed);
-            }
-            Some(DeletionRefusal::EmptySource) => {
-                let count = deletions.count();
-                let text = format!(
-                    "the source has no files, and haul would delete {count} files of the destination: it deleted none"
-                );
-                let hint = "is the source correct? --max-delete N allows this";
-                return Err(self.fail(ExitReason::Usage, &text, Some(hint)));
-            }
-        }
-        let output = DeletionOutput {
-            dry_run: self.args.dry_run,
-            json: self.args.messages.json,
-            quiet: self.args.messages.quiet,
+        let (action, keys) = match (&self.sides.source, &self.sides.destination) {
+            (SyncPlace::Folder(_), _) => (FileAction::Upload, ["path", "url"]),
+            (SyncPlace::Bucket(_), SyncPlace::Folder(_)) => (FileAction::Download, ["url", "path"]),
+            (SyncPlace::Bucket(_), SyncPlace::Bucket(_)) => (FileAction::Copy, ["source", "url"]),
         };
-        let result = with_events(
-            |events| deletions.delete(output.options(), events),
-            |event| output.print(&event),
-        );
-        DeletionOutput::finish(result.await?, self.outputs)
-    }
-
-    fn fail(&self, exit: ExitReason, text: &str, hint: Option<&str>) -> ExitReason {
-        self.outputs.report_failure(exit, text, hint)
-    }
-}
-
-/// Prints what comes of each download, and counts for the exit code what was not even tried.
-struct DownloadPrinter {
-    json: bool,
-    quiet: bool,
-    tally: ExitTally,
-    not_transferred: u64,
-}
-
-impl EngineEvents for DownloadPrinter {
-    fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent) {
-        match event {
-            TransferEvent::BatchRow(row) if self.json => {
-                if let Err(error) = output::write_stdout_lines([row_object(row)]) {
-                    self.tally.lost_result(output::write_error_exit(&error));
-                }
-            }
-            TransferEvent::NotTransferred(error) => {
-                self.not_transferred += 1;
-                self.tally.add(input_exit(error));
-                context.renderer.print(&input_message(error));
-            }
-            _ => {}
-        }
-    }
-}
-
-impl DownloadPrinter {
-    fn print_end(&self, summary: &BatchSummary, elapsed: Duration, renderer: &mut dyn Renderer) {
-        let mut lines = Vec::new();
-        if summary.listed > 0 && !self.quiet {
-            lines.push(summary_line(summary, elapsed, renderer.line_width()));
-        }
-        if let Some(stopped) = &summary.stopped
-            && !summary.is_interrupted()
-        {
-            let reason = message::sanitize(&stop_text(summary, stopped));
-            let text = format!("stopped early: {reason}");
-            lines.push(message::error_text(&text, None));
-        }
-        lines.extend(failures_text(summary, "the same command retries them"));
-        renderer.batch_ended(elapsed, summary, &lines);
-    }
-
-    fn exit(mut self, summary: &BatchSummary) -> ExitReason {
-        let mut count = usize::try_from(self.not_transferred).unwrap_or(usize::MAX);
-        if summary.listed > 0 {
-            // Some of several failed.
-            self.tally.add(ExitReason::Done);
-            count += 1;
-        }
-        match ExitReason::from_batch(summary) {
-            ExitReason::Done => self.tally.exit(count),
-            exit => exit,
-        }
+        let mut object = action.object(&[(keys[0], source), (keys[1], target)]);
+        object.insert("bytes".into(), copy.bytes.into());
+        object.insert("dry_run".into(), true.into());
+        Value::from(object).to_string()
     }
 }

@@ -1,6 +1,6 @@
 //! `haul tunnel`: listens, prints the listeners, and forwards connections until a signal.
 //!
-//! [`listeners`] opens listeners and changes them, [`banner`] makes the start message, [`server`] is the tunnel while it runs; [`stdio`]
+//! [`listeners`] says what they are and why they cannot be opened, [`banner`] makes the start message, [`server`] is the tunnel while it runs; [`stdio`]
 //! connects standard streams instead of all that. A running tunnel serves its status to its own user at a socket ([`status_socket`]), which
 //! [`status`] reads. What all servers share is in [`service`](super::service).
 
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use haul_service::listen::InheritedSockets;
 use haul_service::observe::{AdminEndpoint, LineLog};
-use haul_tunnel::{TunnelEngine, TunnelEngineOptions};
+use haul_tunnel::{TunnelEngine, TunnelEngineOptions, TunnelListenerSet};
 use tokio::runtime::Builder;
 
 use super::service::admin::AdminAddresses;
@@ -29,7 +29,6 @@ use super::service::log;
 use crate::args::{Sourced, TunnelArgs, TunnelCommand};
 use crate::exit::ExitReason;
 use crate::settings::{ProcessSettings, PromptedPasswords, TunnelSettings};
-use listeners::TunnelListenerSet;
 use server::TunnelServer;
 
 const LOG_NAME: &str = "connection log";
@@ -77,8 +76,8 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
         log: log.map(|log| (log, process.options.log_format)),
     });
     let mut listeners = TunnelListenerSet::new(engine.clone(), InheritedSockets::take()?);
-    listeners.apply(&settings.tunnels)?;
-    let others = listeners.addresses();
+    listeners::apply(&mut listeners, &settings.tunnels)?;
+    let others: Vec<_> = listeners.addresses().flatten().cloned().collect();
     let admin = AdminAddresses::open(process.options.admin.as_ref(), "SPEC", &others)?;
     listeners.set_other_addresses(admin.addresses());
     let mut banner = banner::banner(&settings, &listeners, &admin.addresses());

@@ -11,12 +11,15 @@ mod layers;
 mod tests;
 mod upstream;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use haul_net::Target;
 use haul_service::listen::{ListenAddress, ListenAddressError};
 use haul_service::observe::{LogOptions, LogTarget};
-use haul_tunnel::{ListenerKind, TunnelSpec, TunnelSpecError, TunnelTimeouts, WarmPoolOptions};
+use haul_tunnel::{
+    ListenerKind, ListenerSettings, TunnelSpec, TunnelSpecError, TunnelTimeouts, WarmPoolOptions,
+};
 
 use super::proxy_login::PromptedPasswords;
 use super::{EnvironmentReader, SettingError, environment};
@@ -211,6 +214,16 @@ impl PlannedTunnel {
     /// The target, unless clients name theirs.
     pub(crate) fn target(&self) -> Option<&Target> {
         target_of(&self.kind)
+    }
+
+    pub(crate) fn listener(&self) -> ListenerSettings {
+        ListenerSettings {
+            listen: self.listen.value.clone(),
+            kind: self.kind.clone(),
+            upstream: Arc::clone(&self.upstream.upstream),
+            warm: self.warm,
+            timeouts: self.timeouts,
+        }
     }
 }
 

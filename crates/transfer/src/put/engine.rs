@@ -70,7 +70,7 @@ impl UploadEngine {
     }
 
     /// Removes an upload of any program: an unfinished one that a list of uploads names.
-    pub async fn abort_upload(&self, upload: &MultipartUpload) -> Result<(), PutError> {
+    pub(super) async fn abort_upload(&self, upload: &MultipartUpload) -> Result<(), PutError> {
         multipart_requests::abort(&self.state, upload).await
     }
 

@@ -20,6 +20,15 @@ pub struct SyncEntry {
     pub is_unread: bool,
 }
 
+/// A file that would be copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedCopy {
+    /// Its path or address.
+    pub source: String,
+    pub target: String,
+    pub bytes: u64,
+}
+
 /// How two files under the same key are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SyncComparison {

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_net::Client;
 use haul_s3::S3Address;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
-use super::comparison::SyncEntry;
+use super::comparison::{PlannedCopy, SyncEntry};
 use super::merge::FoundCopy;
 use super::place::{SyncPlace, SyncSettings, SyncSides};
 use crate::batch::{Batch, BatchOptions, BatchOutput, BatchSummary, dispatcher_options};
@@ -28,10 +29,39 @@ pub struct SyncCopies {
     pub(super) settings: SyncSettings,
 }
 
+/// How copies ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SyncCopySummary {
+    /// What was transferred; nothing if the copies were only planned.
+    pub transfers: BatchSummary,
+    /// How many files there were to copy, those that failed or were left out among them.
+    pub files: u64,
+    /// How many of them were not copied.
+    pub failed: u64,
+}
+
 impl SyncCopies {
-    /// The next file; `None` at the end. Cancel safe.
-    pub async fn next(&mut self) -> Option<FoundCopy> {
-        self.found.recv().await
+    /// Sends an event for each file that would be copied.
+    pub async fn plan(self, events: TransferEventSender) -> SyncCopySummary {
+        let (sides, mut found) = (self.sides, self.found);
+        let mut summary = SyncCopySummary::default();
+        while let Some(copy) = found.recv().await {
+            summary.files += 1;
+            let event = match copy {
+                Ok(entry) => TransferEvent::CopyPlanned(Box::new(PlannedCopy {
+                    source: sides.source.name_of(&entry.key),
+                    target: sides.destination.name_of(&entry.key),
+                    bytes: entry.size,
+                })),
+                Err(error) => {
+                    summary.failed += 1;
+                    TransferEvent::NotTransferred(Arc::new(error))
+                }
+            };
+            // A closed channel is no reason to stop.
+            let _ = events.send(event).await;
+        }
+        summary
     }
 
     /// Whether files come down from the store. Otherwise they go up, or are copied inside it.
@@ -99,16 +129,18 @@ impl SyncCopies {
         get_options: GetOptions,
         report_every_row: bool,
         events: TransferEventSender,
-    ) -> BatchSummary {
+    ) -> SyncCopySummary {
         let (SyncPlace::Bucket(prefix), SyncPlace::Folder(root)) =
             (self.sides.source, self.sides.destination)
         else {
-            return BatchSummary::default();
+            return SyncCopySummary::default();
         };
+        let not_transferred = Arc::<AtomicU64>::default();
         let entries = DownloadEntries {
             prefix,
             found: self.found,
             events: events.clone(),
+            not_transferred: Arc::clone(&not_transferred),
             number: 0,
         };
         let batch = Batch {
@@ -131,7 +163,13 @@ impl SyncCopies {
             events,
         };
         let stop = self.sides.session.stop;
-        batch.run(Box::new(entries), stop).await
+        let transfers = batch.run(Box::new(entries), stop).await;
+        let not_transferred = not_transferred.load(Ordering::Relaxed);
+        SyncCopySummary {
+            files: transfers.listed + not_transferred,
+            failed: transfers.failed + not_transferred,
+            transfers,
+        }
     }
 }
 
@@ -144,6 +182,8 @@ struct DownloadEntries {
     prefix: S3Address,
     found: mpsc::Receiver<FoundCopy>,
     events: TransferEventSender,
+    /// How many files were not even tried.
+    not_transferred: Arc<AtomicU64>,
     number: u64,
 }
 
@@ -155,6 +195,7 @@ impl Iterator for DownloadEntries {
             let entry = match self.found.blocking_recv()? {
                 Ok(entry) => entry,
                 Err(error) => {
+                    self.not_transferred.fetch_add(1, Ordering::Relaxed);
                     let event = TransferEvent::NotTransferred(Arc::new(error));
                     // A closed channel is no reason to stop.
                     let _ = self.events.blocking_send(event);

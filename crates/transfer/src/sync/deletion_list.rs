@@ -42,11 +42,6 @@ impl DeletionList {
         self.count
     }
 
-    /// Whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// The keys in the order in which they were added.
     ///
     /// # Errors
@@ -75,7 +70,7 @@ mod tests {
     #[test]
     fn keys_come_back_as_they_were_added() {
         let mut list = DeletionList::new().unwrap();
-        assert!(list.is_empty());
+        assert_eq!(list.len(), 0);
         let keys = ["a", "", "b\0c\n", "é/ü"];
         for key in keys {
             list.push(key).unwrap();

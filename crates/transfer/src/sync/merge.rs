@@ -25,7 +25,7 @@ const DECISIONS_AHEAD: usize = 1024;
 const PARALLEL_COMPARISONS: usize = 16;
 
 /// A file to copy, or why something is not.
-pub type FoundCopy = Result<SyncEntry, InputError>;
+pub(super) type FoundCopy = Result<SyncEntry, InputError>;
 
 /// What the merge found beside files to copy.
 #[derive(Debug)]

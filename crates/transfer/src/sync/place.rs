@@ -65,8 +65,7 @@ pub struct SyncSides {
 
 impl SyncSides {
     /// The folder among both sides.
-    #[must_use]
-    pub fn folder(&self) -> Option<&Path> {
+    pub(super) fn folder(&self) -> Option<&Path> {
         self.source.folder().or_else(|| self.destination.folder())
     }
 }

@@ -8,11 +8,12 @@ use haul_serve::FileServer;
 use haul_serve::accept::WorkerThreads;
 use haul_serve::tls::{CertificateError, CertificatePair, ServerTls, local_names};
 use haul_service::ServerNames;
-use haul_service::listen::{BindOptions, BoundAddress, BoundListener, InheritedSockets, bind};
-
-use crate::commands::service::addresses::{
-    SocketFiles, bound_addresses, is_public, is_taken_by_this_process, used_twice_error,
+use haul_service::listen::{
+    BindOptions, BoundAddress, BoundListener, InheritedSockets, bind, bound_addresses,
+    is_taken_by_this_process,
 };
+
+use crate::commands::service::addresses::{SocketFiles, is_public, used_twice_error};
 use crate::commands::service::command_error::CommandError;
 use crate::settings::{ServeSettings, TlsSettings};
 

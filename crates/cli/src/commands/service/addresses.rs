@@ -1,23 +1,16 @@
-//! The addresses that a server listens on: who can reach them, their URLs, their socket files, and conflicts between addresses of one
-//! command, which are reported as usage errors and not as another server in the way.
+//! The addresses that a server listens on: who can reach them, their URLs, their socket files. Conflicts between addresses of one command
+//! are reported as usage errors and not as another server in the way.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
 
 use haul_net::{address_with_zone, ipv6_text};
-use haul_service::listen::{
-    BoundAddress, BoundListener, ListenAddress, ListenError, ListenHost, SocketFile,
-};
+use haul_service::listen::{BoundAddress, ListenAddress, SocketFile};
 use haul_service::reachable_addresses;
 
 use super::command_error::CommandError;
 
 /// The socket files of listeners. They are removed when this is dropped.
 pub(crate) type SocketFiles = Vec<Option<SocketFile>>;
-
-pub(crate) fn bound_addresses(bound: &[BoundListener]) -> Vec<BoundAddress> {
-    bound.iter().map(|bound| bound.local.clone()).collect()
-}
 
 /// Whether other machines can reach the address. A socket file has permissions instead.
 pub(crate) fn is_public(address: &BoundAddress) -> bool {
@@ -51,49 +44,6 @@ pub(crate) fn urls(address: &BoundAddress, is_secure: bool) -> Vec<String> {
         .filter(|other| ip.is_ipv6() || other.is_ipv4());
     let own = IpAddr::from(Ipv4Addr::LOCALHOST);
     std::iter::once(own).chain(others).map(url).collect()
-}
-
-/// Whether this process, which listens at `locals`, uses the address in the error.
-pub(crate) fn is_taken_by_this_process(error: &ListenError, locals: &[BoundAddress]) -> bool {
-    let is_among = |address: &ListenAddress| locals.iter().any(|local| conflicts(address, local));
-    match error {
-        ListenError::InUse { address } => is_among(address),
-        ListenError::SocketInUse { path } => is_among(&ListenAddress::Unix {
-            path: path.clone(),
-            mode: None,
-        }),
-        _ => false,
-    }
-}
-
-/// Whether haul cannot listen on `address` while it listens at `local`, since both would accept the same connections.
-pub(crate) fn conflicts(address: &ListenAddress, local: &BoundAddress) -> bool {
-    let covers = |one: IpAddr, other: IpAddr| {
-        one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4())
-    };
-    match (address, local) {
-        (ListenAddress::Tcp { host, port }, BoundAddress::Tcp(local)) => {
-            let ip = local.ip().to_canonical();
-            let meets = match host {
-                ListenHost::Ip(host) => {
-                    let host = host.to_canonical();
-                    covers(host, ip) || covers(ip, host)
-                }
-                ListenHost::Any | ListenHost::Name(_) => true,
-            };
-            *port == local.port() && meets
-        }
-        (ListenAddress::Unix { path, .. }, BoundAddress::Unix(Some(local))) => {
-            is_same_file(path, local)
-        }
-        _ => false,
-    }
-}
-
-/// Whether two paths name one file.
-fn is_same_file(path: &Path, other: &Path) -> bool {
-    let canonical = |path: &Path| path.canonicalize().ok();
-    canonical(path).is_some_and(|path| canonical(other) == Some(path))
 }
 
 /// The error about an address that an earlier `before` of the command uses. `why` explains a port that is not the same.
@@ -153,36 +103,5 @@ mod tests {
             assert_eq!(is_public(&tcp(address)), is, "{address}");
         }
         assert!(!is_public(&BoundAddress::Unix(None)));
-    }
-
-    #[test]
-    fn every_interface_conflicts_with_each_and_an_address_with_itself() {
-        let local = |text: &str| BoundAddress::Tcp(text.parse().unwrap());
-        for (address, at, is) in [
-            ("9993", "127.0.0.1:9993", true),
-            ("9993", "127.0.0.1:9994", false),
-            ("127.0.0.2:9993", "127.0.0.1:9993", false),
-            ("*:9993", "127.0.0.1:9993", true),
-            ("127.0.0.1:9993", "[::]:9993", true),
-            ("127.0.0.1:9993", "0.0.0.0:9993", true),
-            ("[::1]:9993", "0.0.0.0:9993", false),
-            ("0.0.0.0:9993", "[::1]:9993", false),
-            ("localhost:9993", "127.0.0.1:9993", true),
-            ("0", "127.0.0.1:9993", false),
-            ("unix:/a.sock", "127.0.0.1:9993", false),
-        ] {
-            let address: ListenAddress = address.parse().unwrap();
-            assert_eq!(conflicts(&address, &local(at)), is, "{address} {at}");
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.sock");
-        std::fs::write(&path, "").unwrap();
-        let address = |mode| ListenAddress::Unix {
-            path: path.clone(),
-            mode,
-        };
-        let at = BoundAddress::Unix(Some(path.clone()));
-        assert!(conflicts(&address(Some(0o600)), &at) && conflicts(&address(None), &at));
-        assert!(!conflicts(&address(None), &BoundAddress::Unix(None)));
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use haul_service::accept::Acceptor;
 use haul_service::listen::{
     BindOptions, BoundAddress, BoundListener, InheritedSockets, ListenAddress, bind,
+    bound_addresses, is_taken_by_this_process,
 };
 use haul_service::observe::{AdminEndpoint, serve_admin};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::addresses::{SocketFiles, bound_addresses, is_taken_by_this_process, used_twice_error};
+use super::addresses::{SocketFiles, used_twice_error};
 use super::command_error::CommandError;
 
 /// The sockets of the admin endpoint; none without --admin.

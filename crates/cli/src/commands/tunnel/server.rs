@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_service::{Chore, Server};
-use haul_tunnel::TunnelEngine;
+use haul_tunnel::{ListenerChanges, TunnelEngine, TunnelListenerSet};
 
-use super::banner::public_listener_warnings;
-use super::listeners::{ListenerChanges, TunnelListenerSet};
+use super::banner::public_warnings;
+use super::listeners::{apply, banner_lines};
 use crate::args::TunnelArgs;
 use crate::commands::service::command_error::CommandError;
 use crate::commands::service::lifecycle::{ShutdownResult, cut_off_connections, print_grace};
@@ -41,7 +41,7 @@ impl Server for TunnelServer {
 
     fn apply_reload(&mut self, settings: Self::ReloadedFiles) {
         let applied = settings.map_err(CommandError::from).and_then(|settings| {
-            let changes = self.listeners.apply(&settings.tunnels)?;
+            let changes = apply(&mut self.listeners, &settings.tunnels)?;
             Ok((settings, changes))
         });
         let lines = match applied {
@@ -89,10 +89,16 @@ impl Server for TunnelServer {
 impl TunnelServer {
     /// The messages about applied settings.
     fn reload_lines(&self, changes: &ListenerChanges, settings: &TunnelSettings) -> Vec<String> {
+        let all: Vec<_> = settings
+            .tunnels
+            .iter()
+            .zip(self.listeners.addresses())
+            .collect();
         let opened = changes
             .opened
             .iter()
-            .map(|line| format!("haul: listening on {}", sanitize(line)));
+            .flat_map(|index| banner_lines(all[*index].0, all[*index].1))
+            .map(|line| format!("haul: listening on {}", sanitize(&line)));
         let closed = changes
             .closed
             .iter()
@@ -108,8 +114,8 @@ impl TunnelServer {
     fn warnings(&self, settings: &TunnelSettings) -> Vec<String> {
         let mut warnings = settings.warnings.clone();
         warnings.extend(settings.descriptor_warning(&self.process));
-        let listeners = self.listeners.all().iter();
-        warnings.extend(listeners.flat_map(public_listener_warnings));
+        let all = settings.tunnels.iter().zip(self.listeners.addresses());
+        warnings.extend(all.flat_map(|(planned, addresses)| public_warnings(planned, addresses)));
         warnings.extend(restart_warning(
             &settings.process.differences(&self.process),
         ));

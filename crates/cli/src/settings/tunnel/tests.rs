@@ -258,7 +258,7 @@ fn tunnels_with_the_same_options_share_an_upstream() {
     let settings = SettingsFixture::new().resolve("3:t:1", file).unwrap();
     let share = |one: usize, other: usize| {
         let upstream = |index: usize| &settings.tunnels[index].upstream.upstream;
-        std::sync::Arc::ptr_eq(upstream(one), upstream(other))
+        Arc::ptr_eq(upstream(one), upstream(other))
     };
     assert!(share(0, 1) && !share(0, 2));
 }
