@@ -25,6 +25,8 @@ pub enum StoreFault {
     Error(u16, &'static str),
     /// The connection is reset before the request is looked at.
     Reset,
+    /// There is no response. Nothing is done.
+    Silence,
     /// The request does its work, and the response is lost.
     LostResponse,
     /// The request does its work, and the response ends within its head.

@@ -26,6 +26,9 @@ pub(crate) const SAME_TOKEN: &str = "a page is followed by itself";
 /// The most pages of a list of buckets.
 const MAX_BUCKET_PAGES: usize = 1000;
 
+/// Keys of a page whose store does not say how many it puts into one.
+const USUAL_PAGE: usize = 1000;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedBucket {
     pub name: String,
@@ -191,6 +194,10 @@ impl S3Client {
             .map(|group| key(group.text_of("Prefix")));
         let next = root.text_of("NextContinuationToken");
         let next_token = match root.is_true("IsTruncated") {
+            // Who deletes what a list lacks must not take a full page for the last one.
+            false if root.child("IsTruncated").is_none() && is_full_page(&root) => {
+                return Err(response_error("it does not say whether it is complete"));
+            }
             false => None,
             true if next.is_empty() => {
                 return Err(request.failed(S3ErrorKind::StuckList(NO_TOKEN)));
@@ -282,6 +289,13 @@ fn decoded(text: &str, is_encoded: bool) -> Option<String> {
     let text = text.replace('+', " ");
     let decoded = percent_decode_str(&text).decode_utf8().ok()?;
     Some(decoded.into_owned())
+}
+
+/// Whether a page has as many keys as its store puts into one.
+fn is_full_page(page: &XmlNode) -> bool {
+    let count = page.all("Contents").count() + page.all("CommonPrefixes").count();
+    let most = page.text_of("MaxKeys").trim().parse().unwrap_or(USUAL_PAGE);
+    count >= most
 }
 
 #[cfg(test)]

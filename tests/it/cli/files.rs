@@ -24,6 +24,21 @@ async fn a_file_goes_to_the_given_path() {
     assert_eq!(haul.listing(), ["f.bin", "made", "new", "other"]);
 }
 
+/// Nothing is downloaded that could not get its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_ends_as_a_directorys_is_refused_before_the_first_request() {
+    let origin = start_origin(OriginResource::new(ResourceContent::random(1, 1000))).await;
+    let haul = HaulDirectory::new();
+    for name in ["new/", "new/.", "new/..", "./"] {
+        let output = haul.run(&["get", &origin.url("/f.bin"), "-o", name]).await;
+        output
+            .assert_code(4)
+            .assert_stderr_has("is a directory")
+            .assert_stderr_has("-d");
+    }
+    assert!(origin.requests().is_empty() && haul.listing().is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_origin_may_name_the_file_but_not_its_directory() {
     let named = OriginResource::new(content()).header(

@@ -1,6 +1,9 @@
 //! Lists of a store that cannot be had: of a bucket that does not exist, and lists without an end. And what a list leads to.
 
-use haul_lab::{ObjectStore, StoreFault, StoreRequest};
+use std::time::Duration;
+
+use haul_lab::{ObjectStore, StoreFault, StoreRequest, within};
+use rustix::process::Signal;
 
 use super::harness::HaulDirectory;
 use super::s3::directory;
@@ -125,6 +128,86 @@ async fn a_bucket_that_cannot_be_listed_is_named_with_what_to_do() {
         let object: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
         assert_eq!(object["error"]["class"], "network");
     }
+}
+
+/// A signal while the store is silent: what was listed so far is not all, whatever has become of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_that_a_signal_ends_is_not_complete() {
+    for silent_from in [1, 2] {
+        for command in [
+            &["get", "-r", "s3://bucket/p/", "-d", "down"][..],
+            &["get", "s3://bucket/p/*", "-d", "down"],
+            &["get", "-r", "s3://bucket/p/", "--tar", "p.tar"],
+            &["sync", "s3://bucket/p/", "down"],
+            &["sync", "--delete", "s3://bucket/p/", "down"],
+            &["sync", "-n", "s3://bucket/p/", "down"],
+            &["sync", "--delete", "s3://bucket/p/", "s3://bucket/q/"],
+            &["cp", "-r", "s3://bucket/p/", "s3://bucket/q/"],
+            &["ls", "-r", "s3://bucket/p/"],
+            &["rm", "-r", "s3://bucket/p/"],
+        ] {
+            let store = ObjectStore::start().await;
+            for number in 0..30 {
+                store.insert(&format!("p/{number:02}"), b"x");
+            }
+            store.set_page_size(10);
+            let mut lists = 0;
+            store.set_rule(move |request| {
+                lists += usize::from(is_list(request) && request.query["prefix"] == "p/");
+                (is_list(request) && lists >= silent_from).then_some(StoreFault::Silence)
+            });
+            let dir = directory(&store);
+            let _ = std::fs::create_dir(dir.path("down"));
+            let running = dir.start(command);
+            let silent = async {
+                while store.count(is_list) < silent_from {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            within(Duration::from_secs(20), silent).await;
+            running.signal(Signal::INT);
+            let output = running.wait().await;
+            assert_eq!(output.code, 130, "{silent_from} {command:?} {output:#?}");
+            output.assert_stderr_has("haul: stopping");
+            assert_eq!(store.count(|request| request.method == "POST"), 0);
+        }
+    }
+}
+
+/// A store that names neither whether a page is the last one nor what follows it.
+#[tokio::test]
+async fn a_full_page_that_does_not_say_whether_it_is_the_last_one_is_no_list() {
+    let store = ObjectStore::start().await;
+    store.insert("p/a", b"x");
+    let page = "<ListBucketResult><MaxKeys>1</MaxKeys><Contents><Key>p/a</Key><Size>1</Size></Contents></ListBucketResult>";
+    store.set_rule(move |request| is_list(request).then_some(StoreFault::Document(page)));
+    let dir = directory(&store);
+    std::fs::create_dir(dir.path("down")).unwrap();
+    dir.write("down/mine", "x");
+    for command in COMMANDS {
+        let output = dir.run(command).await;
+        assert_ne!(output.code, 0, "{command:?} {output:#?}");
+        output.assert_stderr_has("it does not say whether it is complete");
+        assert!(dir.path("down/mine").exists());
+    }
+}
+
+/// A file of a folder that is in the way of an object is not deleted for it.
+#[tokio::test]
+async fn a_folder_in_the_way_of_an_object_keeps_its_files() {
+    let store = ObjectStore::start().await;
+    store.insert("p/data", b"x");
+    store.insert("p/z", b"x");
+    let dir = directory(&store);
+    std::fs::create_dir_all(dir.path("down/data")).unwrap();
+    dir.write("down/data/mine", "x");
+    let sync = ["sync", "--delete", "s3://bucket/p/", "down"];
+    let output = dir.run(&sync).await;
+    output
+        .assert_code(1)
+        .assert_stderr_has("down/data is a directory")
+        .assert_stderr_has("haul did not delete");
+    assert!(dir.path("down/data/mine").exists() && dir.path("down/z").exists());
 }
 
 /// The rest of the command goes on.

@@ -24,6 +24,7 @@ pub(super) async fn serve(state: Arc<Mutex<StoreState>>, mut stream: TcpStream) 
             (answer(&mut state, &request, &body, fault), fault)
         };
         match (fault, response) {
+            (Some(StoreFault::Silence), _) => std::future::pending().await,
             (Some(StoreFault::Reset | StoreFault::LostResponse), _) | (_, None) => {
                 reset_on_close(&stream);
                 return;
@@ -59,7 +60,7 @@ fn answer(
         None | Some(StoreFault::LostResponse | StoreFault::CutHead | StoreFault::CutBody) => {
             respond(state, request, body)
         }
-        Some(StoreFault::Reset) => return None,
+        Some(StoreFault::Reset | StoreFault::Silence) => return None,
         Some(StoreFault::Error(status, code)) => error(status, code),
         Some(StoreFault::ErrorIn200(code)) => StoreResponse {
             status: 200,

@@ -145,6 +145,7 @@ impl JobReader {
         let _guard = ListsEndGuard {
             queue: Arc::clone(&self.queue),
             workers: Weak::clone(&self.workers),
+            stop: self.stop.clone(),
         };
         if let Err(error) = self.check_writable() {
             return self.halt(StopReason::LocalIo, error_chain(&error));
@@ -468,11 +469,15 @@ impl<'a> DoneJob<'a> {
 struct ListsEndGuard {
     queue: Arc<JobQueue>,
     workers: Weak<WorkerPool>,
+    stop: CancellationToken,
 }
 
 impl Drop for ListsEndGuard {
     fn drop(&mut self) {
-        self.queue.close();
+        // The list of a store ends when it is stopped, and is not complete then.
+        if !self.stop.is_cancelled() {
+            self.queue.close();
+        }
         if let Some(workers) = self.workers.upgrade() {
             workers.notify_coordinator();
         }

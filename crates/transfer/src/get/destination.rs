@@ -68,7 +68,7 @@ impl ResolvedOutput {
         if is_stdout(path) {
             return Ok(Self::stdout());
         }
-        if path.is_dir() {
+        if path.is_dir() || names_directory(path) {
             return Err(GetError::local(path.clone(), LocalError::IsDirectory));
         }
         if is_stream(path) {
@@ -145,6 +145,14 @@ fn download_paths(path: PathBuf, existing: ExistingFilePolicy) -> DownloadPaths 
             blocking(|| DownloadPaths::following_links(path))
         }
     }
+}
+
+/// Whether a path can only be a directory's, whether there is one or not.
+fn names_directory(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    [&b"/"[..], b"/.", b"/.."]
+        .iter()
+        .any(|end| bytes.ends_with(end))
 }
 
 /// Whether a path ends as the temporary files of a download do.

@@ -18,6 +18,9 @@ const VERSION_4: &str = "urn:ietf:params:xml:ns:metalink";
 /// The namespace of version 3.
 const VERSION_3: &str = "http://www.metalinker.org/";
 
+/// The same, as some people write it.
+const VERSION_3_HTTPS: &str = "https://www.metalinker.org/";
+
 /// The lowest priority, and that of a URL without one (RFC 5854 4.2.16.2).
 const LOWEST_PRIORITY: u32 = 999_999;
 
@@ -42,7 +45,7 @@ pub(super) fn parse_document(text: &str) -> Result<Metalink, MetalinkError> {
     let mut metalink = Metalink::default();
     match xml.namespace() {
         VERSION_4 => xml.children(|xml, element| add_file(xml, &element, &mut metalink))?,
-        VERSION_3 => xml.children(|xml, element| match element.name() {
+        VERSION_3 | VERSION_3_HTTPS => xml.children(|xml, element| match element.name() {
             "files" => xml.children(|xml, element| add_file(xml, &element, &mut metalink)),
             _ => xml.skip(),
         })?,

@@ -86,6 +86,17 @@ fn a_file_of_version_4_with_everything() {
 }
 
 #[test]
+fn version_3_has_its_namespace_also_with_https() {
+    for scheme in ["http", "https"] {
+        let text = format!(
+            r#"<metalink version="3.0" xmlns="{scheme}://www.metalinker.org/"><files><file name="f">
+            <resources><url type="http">http://a.test/f</url></resources></file></files></metalink>"#
+        );
+        assert_eq!(parse(text.as_bytes()).unwrap().files.len(), 1);
+    }
+}
+
+#[test]
 fn a_file_of_version_3_with_everything() {
     let text = format!(
         r#"<metalink version="3.0" xmlns="http://www.metalinker.org/" type="dynamic">

@@ -250,11 +250,15 @@ async fn compare_contents(
 }
 
 impl SyncSides {
-    /// Whether the destination's folder finds a file under a name that it did not list.
+    /// Whether the destination's folder finds a file under a name that it did not list. A folder of that name is an error of the copy,
+    /// and nothing is deleted then.
     fn has_name_of(&self, missing: &SyncEntry) -> bool {
         let folder = self.destination.folder();
         let path = folder.zip(path_of_key(&missing.key).ok());
-        path.is_some_and(|(folder, path)| folder.join(path).symlink_metadata().is_ok())
+        path.is_some_and(|(folder, path)| {
+            let found = folder.join(path).symlink_metadata();
+            found.is_ok_and(|found| !found.is_dir())
+        })
     }
 
     async fn have_same_content(

@@ -1,5 +1,7 @@
 //! The flags of a server and its start message.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use haul_lab::CertificateAuthority;
 
 use super::{assert_status, start_server, test_folder, wait_for_address};
@@ -37,7 +39,8 @@ async fn a_folder_is_shared_for_reading() {
 /// Of a temporary store nobody could guess them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quiet_temporary_store_prints_its_keys_and_its_address_and_nothing_else() {
-    let haul = HaulDirectory::new();
+    let place = tempfile::tempdir().unwrap();
+    let haul = HaulDirectory::new().with_variable("TMPDIR", place.path().to_str().unwrap());
     let mut served = haul.start(&["serve", "--s3", "-q", "-l", "127.0.0.1:0"]);
     let keys = served.wait_for_line("AWS_ACCESS_KEY_ID=").await;
     let variables: Vec<&str> = keys
@@ -46,6 +49,11 @@ async fn a_quiet_temporary_store_prints_its_keys_and_its_address_and_nothing_els
         .map(|(_, value)| value)
         .collect();
     let line = served.wait_for_line("--endpoint-url").await;
+    // Nor can another user of the machine read the objects.
+    for folder in std::fs::read_dir(place.path()).unwrap() {
+        let mode = folder.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
     let endpoint = line
         .split(' ')
         .find(|word| word.starts_with("http://"))

@@ -1,6 +1,8 @@
 //! The S3 keys of `haul serve --s3`, and the temporary folder that it serves without any.
 
 use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,7 +43,11 @@ pub(crate) struct TemporaryStore {
 
 impl TemporaryStore {
     fn new() -> Result<Self, SettingError> {
-        let folder = TempDir::with_prefix("haul-s3-").map_err(|error| {
+        // The key protects the objects from other users of this machine, too.
+        let private = Permissions::from_mode(0o700);
+        let mut builder = tempfile::Builder::new();
+        let made = builder.prefix("haul-s3-").permissions(private).tempdir();
+        let folder = made.map_err(|error| {
             SettingError::new("a temporary folder cannot be made")
                 .caused_by(error)
                 .with_hint("TMPDIR sets where it goes; or name a folder and a key: haul serve DIR -w --s3 --s3-key ACCESS:SECRET")
