@@ -94,9 +94,10 @@ class Batch:
                 yield self._rows.popleft()
 
     def run(self) -> Snapshot:
-        """Waits for all rows, without keeping their results."""
-        for _ in self:
-            pass
+        """Waits for all rows, without keeping their results. An exception, Ctrl-C among them, stops it first."""
+        with self:
+            for _ in self:
+                pass
         return self.snapshot()
 
     def cancel(self) -> None:

@@ -181,13 +181,9 @@ class Transfer:
         try:
             found = self._handle.next_rows(_ROWS, INTERVAL)
         except Interrupted:
-            self._is_ended = True
-            if self._is_cancelled:
-                return False
-            raise
-        except BaseException:
-            self._is_ended = True
-            raise
+            if not self._is_cancelled:
+                raise
+            found = None
         self._is_ended = found is None
         for fields in found or ():
             row = FileResult(*fields)
