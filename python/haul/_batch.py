@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import collections
 import concurrent.futures
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _haul
 from ._arguments import Size
 from ._errors import UsageError
 from ._haul import Row
-from ._waiting import INTERVAL
+from ._waiting import INTERVAL, RunningWork
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -49,7 +46,7 @@ class Snapshot:
     """Why rows failed, the most frequent cause first; filled at the end."""
 
 
-class Batch:
+class Batch(RunningWork[Row]):
     """A running batch: iterate over it, with `for` or `async for`, for its results.
 
     Results that nobody takes make it wait. Leaving its `with` block stops what still runs; `run()` does everything and returns the counts.
@@ -58,40 +55,11 @@ class Batch:
     def __init__(
         self, run: _haul.BatchHandle, client: Client, function: Callable[[bytes], Any] | None, threads: int | None
     ) -> None:
+        super().__init__()
         self._run = run
         self._client = client
-        self._rows: collections.deque[Row] = collections.deque()
-        self._is_ended = False
         self._failure: Exception | None = None
         self._mapper = None if function is None else _Mapper(function, threads)
-
-    def __enter__(self) -> Batch:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.cancel()
-        self._drain()
-
-    async def __aenter__(self) -> Batch:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.cancel()
-        await asyncio.to_thread(self._drain)
-
-    def __iter__(self) -> Iterator[Row]:
-        while self._fill():
-            while self._rows:
-                yield self._rows.popleft()
-
-    async def __aiter__(self) -> AsyncIterator[Row]:
-        while await asyncio.to_thread(self._fill):
-            while self._rows:
-                yield self._rows.popleft()
 
     def run(self) -> Snapshot:
         """Waits for all rows, without keeping their results. An exception, Ctrl-C among them, stops it first."""
@@ -101,7 +69,6 @@ class Batch:
         return self.snapshot()
 
     def cancel(self) -> None:
-        """Stops it: files that are whole get their names, and what a later call can continue is kept."""
         self._run.cancel()
 
     def snapshot(self) -> Snapshot:
@@ -118,7 +85,6 @@ class Batch:
         self._client.limit = value
 
     def _fill(self) -> bool:
-        """Waits for results for a moment; False when all have been taken. The moment is short, for signals."""
         if self._rows:
             return True
         mapper = self._mapper
@@ -148,7 +114,6 @@ class Batch:
             return None
 
     def _drain(self) -> None:
-        """Waits for the end of a cancelled batch."""
         try:
             while not self._is_ended:
                 self._is_ended = self._run.next_rows(_ROWS, INTERVAL) is None

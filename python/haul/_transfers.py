@@ -8,12 +8,11 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from types import TracebackType
 from typing import Literal
 
 from . import _haul
 from ._errors import Error, Interrupted
-from ._waiting import CANCEL_TIME, INTERVAL, Progress, reporter
+from ._waiting import CANCEL_TIME, INTERVAL, Progress, RunningWork, reporter
 
 #: Results that are taken at once.
 _ROWS = 256
@@ -95,7 +94,7 @@ class Summary:
                 raise failure.error
 
 
-class Transfer:
+class Transfer(RunningWork[FileResult]):
     """A running upload, copy, deletion or sync: iterate over it, with `for` or `async for`, for its results.
 
     Results that nobody takes make it wait. Leaving its `with` block, or dropping it, stops what still runs; `run()` does everything and
@@ -103,40 +102,11 @@ class Transfer:
     """
 
     def __init__(self, handle: _haul.TransferHandle) -> None:
+        super().__init__()
         self._handle = handle
-        self._rows: collections.deque[FileResult] = collections.deque()
         self._counts: collections.Counter[str] = collections.Counter()
         self._failures: list[FileResult] = []
-        self._is_ended = False
         self._is_cancelled = False
-
-    def __enter__(self) -> Transfer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.cancel()
-        self._drain()
-
-    async def __aenter__(self) -> Transfer:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.cancel()
-        await asyncio.to_thread(self._drain)
-
-    def __iter__(self) -> Iterator[FileResult]:
-        while self._fill():
-            while self._rows:
-                yield self._rows.popleft()
-
-    async def __aiter__(self) -> AsyncIterator[FileResult]:
-        while await asyncio.to_thread(self._fill):
-            while self._rows:
-                yield self._rows.popleft()
 
     def run(self, progress: Progress = None) -> Summary:
         """Waits for the end, without keeping results of files that are done. An exception, Ctrl-C among them, stops it first."""
@@ -163,7 +133,6 @@ class Transfer:
         return self.summary()
 
     def cancel(self) -> None:
-        """Stops it: what is complete stays, and what a later call can continue is kept."""
         self._is_cancelled = True
         self._handle.cancel()
 
@@ -173,7 +142,6 @@ class Transfer:
         return Summary(skipped=skipped, not_deleted=not_deleted, failures=list(self._failures), **self._counts)
 
     def _fill(self) -> bool:
-        """Waits for results for a moment; False when all have been taken. The moment is short, for signals."""
         if self._rows:
             return True
         if self._is_ended:
