@@ -12,7 +12,7 @@ from typing import Literal
 
 from . import _haul
 from ._errors import Error, Interrupted
-from ._waiting import CANCEL_TIME, INTERVAL, Progress, RunningWork, reporter
+from ._waiting import INTERVAL, Progress, RunningWork, reporter
 
 #: Results that are taken at once.
 _ROWS = 256
@@ -119,17 +119,12 @@ class Transfer(RunningWork[FileResult]):
 
     async def arun(self, progress: Progress = None) -> Summary:
         """`run` for asyncio. A cancelled task stops it."""
-        try:
+        async with self:
             with reporter(progress) as report:
                 while await asyncio.to_thread(self._fill):
                     self._rows.clear()
                     if report is not None:
                         report(*self._handle.progress())
-        except BaseException:
-            self.cancel()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.to_thread(self._drain), CANCEL_TIME)
-            raise
         return self.summary()
 
     def cancel(self) -> None:

@@ -45,7 +45,10 @@ class RunningWork(ABC, Generic[Result]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.cancel()
-        await asyncio.to_thread(self._drain)
+        # After GeneratorExit the loop is gone, and nothing can be waited for.
+        if not isinstance(error, GeneratorExit):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(self._drain), None if error is None else CANCEL_TIME)
 
     def __iter__(self) -> Iterator[Result]:
         while self._fill():

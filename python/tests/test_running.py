@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -23,6 +24,7 @@ class RunningHandle:
         self.events: list[str] = []
 
     def next_rows(self, max_rows: int, seconds: float) -> list[Any] | None:
+        time.sleep(0.001)
         self.events.append("wait")
         if self.is_interrupted and len(self.events) == 1:
             raise KeyboardInterrupt
@@ -52,3 +54,52 @@ def test_ctrl_c_waits_until_work_has_stopped(make: Callable[[Any], Work], wait: 
     with pytest.raises(KeyboardInterrupt):
         wait(make(handle))
     assert handle.events == ["wait", "cancel", "wait", "wait", "wait"]
+
+
+async def leave_async_block(work: Work) -> None:
+    async with work:
+        async for _ in work:
+            pass
+
+
+async def leave_run(work: Work) -> None:
+    assert isinstance(work, Transfer)
+    await work.arun()
+
+
+WAITS = pytest.mark.parametrize(
+    ("make", "wait"), [(transfer, leave_run), (transfer, leave_async_block), (batch, leave_async_block)]
+)
+
+
+@WAITS
+def test_work_whose_loop_is_gone_is_stopped_without_waiting(
+    make: Callable[[Any], Work], wait: Callable[[Work], Coroutine[Any, Any, None]]
+) -> None:
+    handle = RunningHandle()
+
+    async def lose() -> None:
+        coroutine = wait(make(handle))
+        coroutine.send(None)
+        coroutine.close()
+
+    asyncio.run(lose())
+    assert "cancel" in handle.events
+
+
+@WAITS
+def test_a_cancelled_task_waits_until_work_has_stopped(
+    make: Callable[[Any], Work], wait: Callable[[Work], Coroutine[Any, Any, None]]
+) -> None:
+    handle = RunningHandle()
+
+    async def cancel() -> None:
+        task = asyncio.create_task(wait(make(handle)))
+        while not handle.events:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert handle.events[-3:] == ["wait"] * 3 and "cancel" in handle.events
+
+    asyncio.run(cancel())
