@@ -105,7 +105,7 @@ impl Engine {
             let is_store = matches!(settings.target, UploadTarget::Object(_));
             let session = task.context.session(is_store).await?;
             let (manifest, previous) = opened.unzip();
-            let jobs = FileJobs::new(settings, previous);
+            let jobs = FileJobs::new(settings, previous, task.context.stop.clone());
             let counts = jobs.counts();
             let source = UploadJobSource::from_iterator(jobs);
             let ended = Box::pin(task.transfer(session, options, manifest, source)).await;

@@ -9,6 +9,7 @@ use haul_transfer::manifest::{Manifest, PreviousRuns};
 use haul_transfer::put::{
     FileJobSettings, FileJobs, PutOptions, UploadEngine, UploadInput, UploadJobSource, UploadTarget,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::objects::report;
 use super::run_loop::{RunLoop, block_on};
@@ -43,7 +44,7 @@ fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason
             None => Box::pin(abort_all(args, outputs)).await,
             Some(files) if args.abort => Box::pin(abort_files(args, files, outputs)).await,
             Some(files) if args.dry_run => {
-                let jobs = FileJobs::new(files, None);
+                let jobs = FileJobs::new(files, None, CancellationToken::new());
                 let (counts, mut jobs) = (jobs.counts(), jobs.peekable());
                 let is_empty = jobs.peek().is_none();
                 match counts.unmatched.load(Relaxed) {
@@ -95,7 +96,7 @@ async fn upload_files(
     let (run_loop, events) = RunLoop::start().map_err(|error| error.report(outputs))?;
     session.stop = run_loop.stop();
     let (manifest, previous) = open_manifest(args, outputs)?.unzip();
-    let jobs = FileJobs::new(files, previous);
+    let jobs = FileJobs::new(files, previous, session.stop.clone());
     let counts = jobs.counts();
     let run = UploadRun {
         messages: &args.messages,
@@ -166,7 +167,7 @@ async fn abort_files(
     let engine = silent_engine(args, &session);
     let mut tally = ExitTally::default();
     let mut count = 0;
-    for job in FileJobs::new(files, None) {
+    for job in FileJobs::new(files, None, session.stop.clone()) {
         count += 1;
         let exit = match job {
             Ok(job) => match (&job.input, job.target.object()) {
