@@ -103,8 +103,18 @@ impl SyncArguments {
 
     fn settings(&self, destination: &SyncPlace) -> Result<SyncSettings, HaulError> {
         let common = self.upload.headers()?;
-        if matches!(destination, SyncPlace::Folder(_)) && !common.is_empty() {
-            let text = "headers: files of a folder have none; they are for objects";
+        let for_objects = [
+            ("headers", !common.is_empty()),
+            ("part_size", self.upload.part_size.is_some()),
+            (
+                "checksum_algorithm",
+                self.upload.checksum_algorithm.is_some(),
+            ),
+        ];
+        if matches!(destination, SyncPlace::Folder(_))
+            && let Some((name, _)) = for_objects.iter().find(|(_, is_given)| *is_given)
+        {
+            let text = format!("{name}: it is for objects, and this sync writes files");
             return Err(HaulError::usage(text));
         }
         Ok(SyncSettings {

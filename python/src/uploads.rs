@@ -20,7 +20,7 @@ use crate::file_rows::{FileRowKind, FileTask, TransferHandle};
 use crate::log::{WARNING, log};
 use crate::object_names::{FilterArguments, ObjectArguments, object_address};
 use crate::settings::AuthArgument;
-use crate::upload_arguments::{UploadArguments, upload_address};
+use crate::upload_arguments::UploadArguments;
 
 /// The arguments of uploads.
 #[derive(FromPyObject)]
@@ -52,7 +52,9 @@ impl PutManyArguments {
     /// What is uploaded, and to where.
     fn settings(&self) -> Result<FileJobSettings, HaulError> {
         let mut headers = self.upload.headers()?;
-        let mut target = upload_address(&self.url, self.auth.as_ref(), &mut headers)?;
+        let mut target = self
+            .upload
+            .target(&self.url, self.auth.as_ref(), &mut headers)?;
         // Folders are walked, so a target is always what files go below.
         match &mut target {
             target if target.is_prefix() => {}

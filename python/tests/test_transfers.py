@@ -130,6 +130,12 @@ def test_arguments_are_checked(client: haul.Client, folder: pathlib.Path) -> Non
         client.put_many(folder, "s3://bucket/", checksum_algorithm="blake3")
     with pytest.raises(haul.UsageError, match="checksum_algorithm"):
         client.put(folder / "a.txt", "s3://bucket/", checksum_algorithm=7)  # type: ignore[arg-type]
+    for call in (client.put, client.put_many):
+        with pytest.raises(haul.UsageError, match="checksum_algorithm: .* not for URLs"):
+            call(folder / "a.txt", "http://127.0.0.1:1/", checksum_algorithm="sha256")
+    for name, value in {"part_size": "5M", "checksum_algorithm": "sha256"}.items():
+        with pytest.raises(haul.UsageError, match=f"{name}: it is for objects"):
+            client.sync("s3://bucket/", folder, **{name: value})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="part_size"):
         client.put(folder / "a.txt", "s3://bucket/", partsize="5M")  # type: ignore[call-arg]
 
