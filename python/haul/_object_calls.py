@@ -143,6 +143,10 @@ class ObjectCalls:
     def iter_put_many(self, paths: Paths, url: str, **arguments: Unpack[PutManyArguments]) -> Transfer:
         """`put_many`, with results as they come."""
         arguments = checked(PutManyArguments, arguments)
+        manifest = _arguments.path("manifest", arguments.get("manifest"), "it is a file on this machine")
+        is_dry_run = _flag(arguments, "dry_run")
+        if is_dry_run and manifest is not None:
+            raise UsageError("manifest: it records uploads, and with dry_run there are none")
         return Transfer(
             self._engine.put_many(
                 {
@@ -150,11 +154,11 @@ class ObjectCalls:
                     "url": _arguments.url("url", url),
                     "filter": _filter(arguments),
                     "auth": _arguments.auth(arguments.get("auth")),
-                    "manifest": _arguments.path("manifest", arguments.get("manifest"), "it is a file on this machine"),
+                    "manifest": manifest,
                     "follow_links": _flag(arguments, "follow_links"),
                     "if_none_match": _flag(arguments, "if_none_match"),
                     "preserve": _flag(arguments, "preserve", True),
-                    "dry_run": _flag(arguments, "dry_run"),
+                    "dry_run": is_dry_run,
                     "upload": upload_requests(arguments),
                 }
             )

@@ -136,6 +136,9 @@ def test_arguments_are_checked(client: haul.Client, folder: pathlib.Path) -> Non
     for name, value in {"part_size": "5M", "checksum_algorithm": "sha256"}.items():
         with pytest.raises(haul.UsageError, match=f"{name}: it is for objects"):
             client.sync("s3://bucket/", folder, **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(haul.UsageError, match="manifest"):
+        client.put_many(folder, "s3://bucket/", manifest=folder / "list.jsonl", dry_run=True)
+    assert not (folder / "list.jsonl").exists()
     with pytest.raises(TypeError, match="part_size"):
         client.put(folder / "a.txt", "s3://bucket/", partsize="5M")  # type: ignore[call-arg]
 
