@@ -300,7 +300,9 @@ def _paths(paths: Paths) -> list[str]:
 
 
 def _place(name: str, place: Path) -> str:
-    text = os.fspath(place) if isinstance(place, os.PathLike) else place
-    if not isinstance(text, str):
-        raise UsageError(f"{name}: must be a path or an s3:// URL, not {type(place).__name__}")
-    return text
+    if isinstance(place, str) and place[:5].lower() == "s3://":
+        return place
+    path = _arguments.path(name, place, 'an address is a str such as "s3://bucket/prefix/"')
+    if path is None:
+        raise UsageError(f"{name}: it is missing")
+    return path

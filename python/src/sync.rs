@@ -91,6 +91,7 @@ impl SyncArguments {
             let hint = match error {
                 SyncPlaceError::TwoFolders => Some("one of them is s3://BUCKET/PREFIX/"),
                 SyncPlaceError::NotAFolder(_) => Some("haul.put uploads single files"),
+                SyncPlaceError::Pattern(_) => Some("include chooses files of a folder"),
                 SyncPlaceError::Overlap(..) => None,
             };
             HaulError {

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -215,6 +216,24 @@ def test_a_sync_compares_contents_if_asked(store_client: haul.Client, store: Sto
     os.utime(folder / "a.txt", (1_000_000_000, 1_000_000_000))
     assert store_client.sync(folder, "s3://bucket/").done == 0
     assert store_client.sync(folder, "s3://bucket/", checksum=True).done == 1
+
+
+@pytest.mark.parametrize("name", ["source", "target"])
+@pytest.mark.parametrize(
+    "place", [pathlib.Path("s3://bucket/p/"), "s3:/bucket/p", "file:///p", "http://bucket/p", "s3://bucket/p*", None, 7]
+)
+def test_a_sync_takes_folders_and_prefixes_only(
+    store_client: haul.Client, store: Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, name: str, place: Any
+) -> None:
+    fill(store, ["p/a"])
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    other = "s3://bucket/p/" if name == "target" else "s3://bucket/q/"
+    with pytest.raises(haul.UsageError):
+        sides = (place, other) if name == "source" else (other, place)
+        store_client.sync(*sides, delete=True, max_delete=100)
+    assert sorted(tmp_path.iterdir()) == before
+    assert keys(store) == ["p/a"]
 
 
 def test_a_sync_deletes_nothing_by_mistake(store_client: haul.Client, store: Store, folder: pathlib.Path) -> None:
