@@ -49,9 +49,9 @@ class FileResult:
 
     action: Literal["upload", "download", "copy", "delete"]
     source: str | None
-    """A path or a URL without secrets. None for a deletion, and for a failure that is about no single file."""
+    """A path or a URL without secrets. None for a deletion, and for a failure that is not about one file."""
     target: str | None
-    """Where it went, or what was deleted."""
+    """Where it went, or what was deleted. None for a source that cannot be used."""
     state: Literal["done", "planned", "failed"]
     """`planned` with dry_run."""
     bytes: int

@@ -77,6 +77,30 @@ def test_a_file_that_fails_does_not_stop_the_others(
     assert str(copy.failures[0].error) == str(taken)
 
 
+def test_a_failed_file_has_its_name(
+    store_client: haul.Client, store: Store, folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    missing, link = tmp_path / "missing", folder / "link"
+    link.symlink_to(folder / "nowhere")
+    fifo = folder / "fifo"
+    os.mkfifo(fifo)
+    for dry_run in (True, False):
+        summary = store_client.put_many([missing, folder], "s3://bucket/up/", dry_run=dry_run)
+        assert {failure.source for failure in summary.failures} == {str(missing), str(link), str(fifo)}
+    assert {failure.source for failure in store_client.sync(folder, "s3://bucket/up/").failures} == {str(link), str(fifo)}
+    fill(store, ["a", "link/a"])
+    [absent] = store_client.copy(["s3://bucket/none"], "s3://bucket/to/").failures
+    [itself] = store_client.copy(["s3://bucket/a"], "s3://bucket/").failures
+    assert (absent.source, itself.source) == ("s3://bucket/none", "s3://bucket/a")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    target = tmp_path / "down"
+    target.mkdir()
+    (target / "link").symlink_to(elsewhere)
+    [behind_link] = store_client.sync("s3://bucket/", target, include="link/*").failures
+    assert (behind_link.source, behind_link.target) == (None, str(target / "link"))
+
+
 def test_a_manifest_skips_what_was_uploaded(
     store_client: haul.Client, store: Store, folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
