@@ -51,7 +51,7 @@ class RequestArguments(TypedDict, total=False):
     checksum_algorithm: str | None
     """What S3 checks the bytes by, such as "sha256", in place of CRC-64/NVME."""
     resume: bool
-    """False sends a file from its beginning, whatever an interrupted call has sent."""
+    """False does not continue what an interrupted call has begun."""
 
 
 class PutArguments(RequestArguments, total=False):

@@ -56,8 +56,12 @@ impl Engine {
     fn sync(&self, arguments: SyncArguments) -> PyResult<TransferHandle> {
         let (source, destination) = arguments.places()?;
         let settings = arguments.settings(&destination)?;
-        let get_options = self.state.get_options(arguments.upload.connections, true);
-        let put_options = arguments.upload.put_options(&self.state)?;
+        let upload = &arguments.upload;
+        let get_options = GetOptions {
+            resume: upload.resume,
+            ..self.state.get_options(upload.connections, true)
+        };
+        let put_options = upload.put_options(&self.state)?;
         let kind = match (&source, &destination) {
             (SyncPlace::Folder(_), _) => FileRowKind::Upload,
             (SyncPlace::Bucket(_), SyncPlace::Folder(_)) => FileRowKind::Download,

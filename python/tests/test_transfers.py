@@ -242,6 +242,21 @@ def test_a_sync_compares_contents_if_asked(store_client: haul.Client, store: Sto
     assert store_client.sync(folder, "s3://bucket/", checksum=True).done == 1
 
 
+def test_a_sync_that_is_not_resumed_leaves_no_partial_file(store: Store, tmp_path: pathlib.Path) -> None:
+    (store.folder / "bucket" / "big").write_bytes(content("big", 20_000_000))
+    for resume in (True, False):
+        target = tmp_path / f"down-{resume}"
+        slow = haul.Client(s3=store.settings(), limit="4M")
+        with pytest.raises(RuntimeError):
+            slow.sync("s3://bucket/", target, resume=resume, progress=_stop_on_the_way)
+        assert any(target.iterdir()) is resume
+
+
+def _stop_on_the_way(done: int, length: int | None) -> None:
+    if done > 4_000_000:
+        raise RuntimeError("enough")
+
+
 @pytest.mark.parametrize("name", ["source", "target"])
 @pytest.mark.parametrize(
     "place", [pathlib.Path("s3://bucket/p/"), "s3:/bucket/p", "file:///p", "http://bucket/p", "s3://bucket/p*", None, 7]
