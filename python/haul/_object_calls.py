@@ -45,7 +45,7 @@ class RequestArguments(TypedDict, total=False):
     headers: Headers
     """Fields of each request, such as {"x-amz-storage-class": "GLACIER"}."""
     connections: int | None
-    """Exactly so many requests at a time."""
+    """N sends exactly N requests at a time. By default haul finds the number."""
     part_size: Size
     """Bytes of each part."""
     checksum_algorithm: str | None

@@ -228,14 +228,14 @@ impl PythonSync {
         match deletions.refusal {
             None => {}
             Some(DeletionRefusal::TooMany) => {
-                let text = "there are more files to delete than max_delete: none was deleted";
+                let text = "there are more files to delete than max_delete: haul deleted none";
                 return Err(HaulError::usage(text));
             }
             Some(DeletionRefusal::EmptySource) => {
                 let text = format!(
-                    "the source has no files, and {count} of the target would be deleted: none was"
+                    "the source has no files, and haul would delete {count} files of the target: it deleted none"
                 );
-                let hint = "is it the right one? max_delete=N allows it";
+                let hint = "is the source correct? max_delete=N allows this";
                 return Err(HaulError::usage(text).with_hint(hint));
             }
             Some(DeletionRefusal::NotWhole) => {
