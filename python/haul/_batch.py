@@ -12,11 +12,13 @@ from . import _haul
 from ._arguments import Size
 from ._errors import UsageError
 from ._haul import Row
-from ._results import ROWS, Results
-from ._waiting import INTERVAL
+from ._waiting import INTERVAL, RunningWork
 
 if TYPE_CHECKING:
     from ._client import Client
+
+#: Results that are taken at once.
+_ROWS = 256
 
 #: Bodies for each thread that are with `map=` at a time.
 _BODIES_PER_THREAD = 4
@@ -44,7 +46,7 @@ class Snapshot:
     """Why rows failed, the most frequent cause first; filled at the end."""
 
 
-class Batch(Results[Row]):
+class Batch(RunningWork[Row]):
     """A running batch: iterate over it, with `for` or `async for`, for its results.
 
     Results that nobody takes make it wait. Leaving its `with` block stops what still runs; `run()` does everything and returns the counts.
@@ -60,13 +62,13 @@ class Batch(Results[Row]):
         self._mapper = None if function is None else _Mapper(function, threads)
 
     def run(self) -> Snapshot:
-        """Waits for all rows, without keeping their results."""
-        for _ in self:
-            pass
+        """Waits for all rows, without keeping their results. An exception, Ctrl-C among them, stops it first."""
+        with self:
+            for _ in self:
+                pass
         return self.snapshot()
 
     def cancel(self) -> None:
-        """Stops it: files that are whole get their names, and what a later call can continue is kept."""
         self._run.cancel()
 
     def snapshot(self) -> Snapshot:
@@ -87,7 +89,7 @@ class Batch(Results[Row]):
             return True
         mapper = self._mapper
         if not self._is_ended and (mapper is None or mapper.has_room()):
-            rows = self._next_rows(ROWS if mapper is None else mapper.size)
+            rows = self._next_rows(_ROWS if mapper is None else mapper.size)
             self._is_ended = rows is None
             if mapper is None:
                 self._rows.extend(rows or ())
@@ -114,7 +116,7 @@ class Batch(Results[Row]):
     def _drain(self) -> None:
         try:
             while not self._is_ended:
-                self._is_ended = self._run.next_rows(ROWS, INTERVAL) is None
+                self._is_ended = self._run.next_rows(_ROWS, INTERVAL) is None
         finally:
             if self._mapper is not None:
                 self._mapper.close()

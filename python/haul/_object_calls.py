@@ -45,13 +45,13 @@ class RequestArguments(TypedDict, total=False):
     headers: Headers
     """Fields of each request, such as {"x-amz-storage-class": "GLACIER"}."""
     connections: int | None
-    """Exactly so many requests at a time."""
+    """N sends exactly N requests at a time. By default haul finds the number."""
     part_size: Size
     """Bytes of each part."""
     checksum_algorithm: str | None
     """What S3 checks the bytes by, such as "sha256", in place of CRC-64/NVME."""
     resume: bool
-    """False sends a file from its beginning, whatever an interrupted call has sent."""
+    """False does not continue what an interrupted call has begun."""
 
 
 class PutArguments(RequestArguments, total=False):
@@ -143,6 +143,10 @@ class ObjectCalls:
     def iter_put_many(self, paths: Paths, url: str, **arguments: Unpack[PutManyArguments]) -> Transfer:
         """`put_many`, with results as they come."""
         arguments = checked(PutManyArguments, arguments)
+        manifest = _arguments.path("manifest", arguments.get("manifest"), "it is a file on this machine")
+        is_dry_run = _flag(arguments, "dry_run")
+        if is_dry_run and manifest is not None:
+            raise UsageError("manifest: it records uploads, and with dry_run there are none")
         return Transfer(
             self._engine.put_many(
                 {
@@ -150,11 +154,11 @@ class ObjectCalls:
                     "url": _arguments.url("url", url),
                     "filter": _filter(arguments),
                     "auth": _arguments.auth(arguments.get("auth")),
-                    "manifest": _arguments.path("manifest", arguments.get("manifest"), "it is a file on this machine"),
+                    "manifest": manifest,
                     "follow_links": _flag(arguments, "follow_links"),
                     "if_none_match": _flag(arguments, "if_none_match"),
                     "preserve": _flag(arguments, "preserve", True),
-                    "dry_run": _flag(arguments, "dry_run"),
+                    "dry_run": is_dry_run,
                     "upload": upload_requests(arguments),
                 }
             )
@@ -296,7 +300,9 @@ def _paths(paths: Paths) -> list[str]:
 
 
 def _place(name: str, place: Path) -> str:
-    text = os.fspath(place) if isinstance(place, os.PathLike) else place
-    if not isinstance(text, str):
-        raise UsageError(f"{name}: must be a path or an s3:// URL, not {type(place).__name__}")
-    return text
+    if isinstance(place, str) and place[:5].lower() == "s3://":
+        return place
+    path = _arguments.path(name, place, 'an address is a str such as "s3://bucket/prefix/"')
+    if path is None:
+        raise UsageError(f"{name}: it is missing")
+    return path

@@ -32,7 +32,7 @@ def local_errors(argument: str = "manifest") -> Iterator[None]:
         yield
     except OSError as error:
         text = f"{argument}: {error.strerror or error}" + (f": {error.filename}" if error.filename else "")
-        raise LocalIOError(text, hint="when that is mended, the same call goes on") from error
+        raise LocalIOError(text, hint="once that is fixed, the same call continues") from error
 
 
 def open_manifest(path: pathlib.Path) -> io.FileIO:

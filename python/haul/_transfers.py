@@ -12,8 +12,10 @@ from typing import Literal
 
 from . import _haul
 from ._errors import Error, Interrupted
-from ._results import ROWS, Results
-from ._waiting import CANCEL_TIME, INTERVAL, Progress, reporter
+from ._waiting import INTERVAL, Progress, RunningWork, reporter
+
+#: Results that are taken at once.
+_ROWS = 256
 
 #: Failures that a summary keeps. Further ones are only counted.
 MAX_FAILURES = 1000
@@ -47,9 +49,9 @@ class FileResult:
 
     action: Literal["upload", "download", "copy", "delete"]
     source: str | None
-    """A path or a URL without secrets. None for a deletion, and for a failure that is about no single file."""
+    """A path or a URL without secrets. None for a deletion, and for a failure that is not about one file."""
     target: str | None
-    """Where it went, or what was deleted."""
+    """Where it went, or what was deleted. None for a source that cannot be used."""
     state: Literal["done", "planned", "failed"]
     """`planned` with dry_run."""
     bytes: int
@@ -92,7 +94,7 @@ class Summary:
                 raise failure.error
 
 
-class Transfer(Results[FileResult]):
+class Transfer(RunningWork[FileResult]):
     """A running upload, copy, deletion or sync: iterate over it, with `for` or `async for`, for its results.
 
     Results that nobody takes make it wait. Leaving its `with` block, or dropping it, stops what still runs; `run()` does everything and
@@ -117,17 +119,12 @@ class Transfer(Results[FileResult]):
 
     async def arun(self, progress: Progress = None) -> Summary:
         """`run` for asyncio. A cancelled task stops it."""
-        try:
+        async with self:
             with reporter(progress) as report:
                 while await asyncio.to_thread(self._fill):
                     self._rows.clear()
                     if report is not None:
                         report(*self._handle.progress())
-        except BaseException:
-            self.cancel()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.to_thread(self._drain), CANCEL_TIME)
-            raise
         return self.summary()
 
     def cancel(self) -> None:
@@ -145,15 +142,11 @@ class Transfer(Results[FileResult]):
         if self._is_ended:
             return False
         try:
-            found = self._handle.next_rows(ROWS, INTERVAL)
+            found = self._handle.next_rows(_ROWS, INTERVAL)
         except Interrupted:
-            self._is_ended = True
-            if self._is_cancelled:
-                return False
-            raise
-        except BaseException:
-            self._is_ended = True
-            raise
+            if not self._is_cancelled:
+                raise
+            found = None
         self._is_ended = found is None
         for fields in found or ():
             row = FileResult(*fields)
@@ -173,7 +166,7 @@ class Transfer(Results[FileResult]):
             self._counts["bytes"] += row.bytes
 
     def _drain(self) -> None:
-        # Why it ended was said before, or nobody asks.
+        """Waits for the end after it was stopped. Why it ended was said before, or nobody asks."""
         with contextlib.suppress(Error):
             while self._fill():
                 self._rows.clear()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from . import _haul
 
+Result = TypeVar("Result")
 Progress: TypeAlias = "bool | Callable[[int, int | None], object] | None"
 
 #: Seconds between two reports of progress, and between two chances for a signal.
@@ -16,6 +20,57 @@ INTERVAL = 0.1
 
 #: Seconds that a cancelled task waits for its transfer to keep what it has.
 CANCEL_TIME = 5.0
+
+
+class RunningWork(ABC, Generic[Result]):
+    """Work with results, over which `for` and `async for` iterate. Leaving its `with` block stops it and waits until it has stopped."""
+
+    def __init__(self) -> None:
+        self._rows: collections.deque[Result] = collections.deque()
+        self._is_ended = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
+        self._drain()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
+        # After GeneratorExit the loop is gone, and nothing can be waited for.
+        if not isinstance(error, GeneratorExit):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(self._drain), None if error is None else CANCEL_TIME)
+
+    def __iter__(self) -> Iterator[Result]:
+        while self._fill():
+            while self._rows:
+                yield self._rows.popleft()
+
+    async def __aiter__(self) -> AsyncIterator[Result]:
+        while await asyncio.to_thread(self._fill):
+            while self._rows:
+                yield self._rows.popleft()
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Stops it: what is complete stays, and what a later call can continue is kept."""
+
+    @abstractmethod
+    def _fill(self) -> bool:
+        """Waits for results for a moment; False when all have been taken. The moment is short, for signals."""
+
+    @abstractmethod
+    def _drain(self) -> None:
+        """Waits for the end after it was stopped."""
 
 
 @contextlib.contextmanager

@@ -423,7 +423,7 @@ impl BatchHandle {
                     StopReason::Interrupted => return Ok(()),
                     StopReason::LocalIo | StopReason::ReaderGone => {
                         let error = HaulError::of_class(ErrorClass::LocalIo, text);
-                        error.with_hint("when that is mended, the same call goes on")
+                        error.with_hint("once that is fixed, the same call continues")
                     }
                     _ => HaulError::usage(text),
                 };

@@ -66,8 +66,8 @@ impl HaulError {
             DeletionError::Refused { .. } => Self::of_class(ErrorClass::Network, error.to_string()),
             DeletionError::List(_) => Self::of_class(ErrorClass::LocalIo, chain_text(error)),
             DeletionError::TooMany { .. } => {
-                let error = Self::usage(format!("{error} (max_delete): none was deleted"));
-                error.with_hint("is the prefix the right one? a larger max_delete allows it")
+                let error = Self::usage(format!("{error} (max_delete): haul deleted none"));
+                error.with_hint("is the prefix correct? a larger max_delete allows this")
             }
         }
     }

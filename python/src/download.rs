@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::errors::HaulError;
 use crate::operation::{CallHandle, NewArguments, ResultMaker, new_arguments};
 use crate::settings::{AuthArgument, argument, parse_all, parse_headers, parse_url};
-use crate::upload_arguments::{UploadArguments, upload_address};
+use crate::upload_arguments::UploadArguments;
 
 /// The arguments of a download.
 #[derive(FromPyObject)]
@@ -242,7 +242,9 @@ fn upload_target(
     arguments: &PutArguments,
     headers: &mut HeaderMap,
 ) -> Result<UploadTarget, HaulError> {
-    let target = upload_address(&arguments.url, arguments.auth.as_ref(), headers)?;
+    let target = arguments
+        .upload
+        .target(&arguments.url, arguments.auth.as_ref(), headers)?;
     if matches!(target, UploadTarget::Object(_)) && !headers.contains_key(CONTENT_TYPE) {
         let unknown = http::HeaderValue::from_static("application/octet-stream");
         headers.insert(CONTENT_TYPE, unknown);

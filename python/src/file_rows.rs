@@ -199,11 +199,17 @@ impl FileTask {
 
     /// Hands over why something is not transferred.
     pub(crate) async fn send_not_transferred(&self, error: &InputError) {
-        let row = FileRow {
-            error: Some(HaulError::of_input(error)),
-            ..self.row(None, None)
+        let name = error.name();
+        let row = match (self.kind, error) {
+            // The folder of a download is its target.
+            (
+                FileRowKind::Download,
+                InputError::InFolder(_) | InputError::BehindLink(_) | InputError::FoldedName(_),
+            ) => self.row(None, name),
+            _ => self.row(name, None),
         };
-        self.context.send(row).await;
+        let error = Some(HaulError::of_input(error));
+        self.context.send(FileRow { error, ..row }).await;
     }
 
     fn download_row(&self, row: ManifestRow) -> FileRow {

@@ -56,8 +56,12 @@ impl Engine {
     fn sync(&self, arguments: SyncArguments) -> PyResult<TransferHandle> {
         let (source, destination) = arguments.places()?;
         let settings = arguments.settings(&destination)?;
-        let get_options = self.state.get_options(arguments.upload.connections, true);
-        let put_options = arguments.upload.put_options(&self.state)?;
+        let upload = &arguments.upload;
+        let get_options = GetOptions {
+            resume: upload.resume,
+            ..self.state.get_options(upload.connections, true)
+        };
+        let put_options = upload.put_options(&self.state)?;
         let kind = match (&source, &destination) {
             (SyncPlace::Folder(_), _) => FileRowKind::Upload,
             (SyncPlace::Bucket(_), SyncPlace::Folder(_)) => FileRowKind::Download,
@@ -91,6 +95,7 @@ impl SyncArguments {
             let hint = match error {
                 SyncPlaceError::TwoFolders => Some("one of them is s3://BUCKET/PREFIX/"),
                 SyncPlaceError::NotAFolder(_) => Some("haul.put uploads single files"),
+                SyncPlaceError::Pattern(_) => Some("include chooses files of a folder"),
                 SyncPlaceError::Overlap(..) => None,
             };
             HaulError {
@@ -103,8 +108,18 @@ impl SyncArguments {
 
     fn settings(&self, destination: &SyncPlace) -> Result<SyncSettings, HaulError> {
         let common = self.upload.headers()?;
-        if matches!(destination, SyncPlace::Folder(_)) && !common.is_empty() {
-            let text = "headers: files of a folder have none; they are for objects";
+        let for_objects = [
+            ("headers", !common.is_empty()),
+            ("part_size", self.upload.part_size.is_some()),
+            (
+                "checksum_algorithm",
+                self.upload.checksum_algorithm.is_some(),
+            ),
+        ];
+        if matches!(destination, SyncPlace::Folder(_))
+            && let Some((name, _)) = for_objects.iter().find(|(_, is_given)| *is_given)
+        {
+            let text = format!("{name}: it is for objects, and this sync writes files");
             return Err(HaulError::usage(text));
         }
         Ok(SyncSettings {
@@ -207,14 +222,14 @@ impl PythonSync {
             }
             SyncDeletionError::Ended(error) => Err(HaulError::of_ended_deletion(&error)),
             SyncDeletionError::TooMany => {
-                let text = "there are more files to delete than max_delete: none was deleted";
+                let text = "there are more files to delete than max_delete: haul deleted none";
                 Err(HaulError::usage(text))
             }
             SyncDeletionError::EmptySource { count } => {
                 let text = format!(
-                    "the source has no files, and {count} of the target would be deleted: none was"
+                    "the source has no files, and haul would delete {count} files of the target: it deleted none"
                 );
-                let hint = "is it the right one? max_delete=N allows it";
+                let hint = "is the source correct? max_delete=N allows this";
                 Err(HaulError::usage(text).with_hint(hint))
             }
             SyncDeletionError::NotWhole { count } => {

@@ -16,9 +16,9 @@ use crate::settings::{AuthArgument, argument, no_auth_for_stores, parse_headers,
 pub(crate) struct UploadArguments {
     headers: Vec<(String, String)>,
     pub(crate) connections: Option<u16>,
-    part_size: Option<u64>,
-    checksum_algorithm: Option<String>,
-    resume: bool,
+    pub(crate) part_size: Option<u64>,
+    pub(crate) checksum_algorithm: Option<String>,
+    pub(crate) resume: bool,
 }
 
 impl UploadArguments {
@@ -47,6 +47,36 @@ impl UploadArguments {
         })
     }
 
+    /// Where an upload goes: an object, or a URL with its login.
+    ///
+    /// # Errors
+    /// The text is no such address, or an argument is not for it.
+    pub(crate) fn target(
+        &self,
+        url: &str,
+        auth: Option<&AuthArgument>,
+        headers: &mut HeaderMap,
+    ) -> Result<UploadTarget, HaulError> {
+        if url.starts_with("s3://") {
+            return match auth {
+                Some(_) => Err(no_auth_for_stores()),
+                None => Ok(UploadTarget::Object(argument(
+                    "url",
+                    url.parse::<S3Address>(),
+                )?)),
+            };
+        }
+        if self.checksum_algorithm.is_some() {
+            let text = "checksum_algorithm: it is for s3:// addresses, not for URLs";
+            return Err(HaulError::usage(text));
+        }
+        let mut url = parse_url(url)?;
+        if let Some(auth) = auth {
+            auth.apply(&mut url, headers)?;
+        }
+        Ok(UploadTarget::Url(url))
+    }
+
     fn checksum(&self) -> Result<Option<DigestAlgorithm>, HaulError> {
         let Some(name) = &self.checksum_algorithm else {
             return Ok(None);
@@ -59,29 +89,4 @@ impl UploadArguments {
             ))),
         }
     }
-}
-
-/// Where an upload goes: an object, or a URL with its login.
-///
-/// # Errors
-/// The text is no such address, or a store is to have a login.
-pub(crate) fn upload_address(
-    url: &str,
-    auth: Option<&AuthArgument>,
-    headers: &mut HeaderMap,
-) -> Result<UploadTarget, HaulError> {
-    if url.starts_with("s3://") {
-        return match auth {
-            Some(_) => Err(no_auth_for_stores()),
-            None => Ok(UploadTarget::Object(argument(
-                "url",
-                url.parse::<S3Address>(),
-            )?)),
-        };
-    }
-    let mut url = parse_url(url)?;
-    if let Some(auth) = auth {
-        auth.apply(&mut url, headers)?;
-    }
-    Ok(UploadTarget::Url(url))
 }

@@ -20,7 +20,7 @@ use crate::file_rows::{FileRowKind, FileTask, TransferHandle};
 use crate::log::{WARNING, log};
 use crate::object_names::{FilterArguments, ObjectArguments, object_address};
 use crate::settings::AuthArgument;
-use crate::upload_arguments::{UploadArguments, upload_address};
+use crate::upload_arguments::UploadArguments;
 
 /// The arguments of uploads.
 #[derive(FromPyObject)]
@@ -52,7 +52,9 @@ impl PutManyArguments {
     /// What is uploaded, and to where.
     fn settings(&self) -> Result<FileJobSettings, HaulError> {
         let mut headers = self.upload.headers()?;
-        let mut target = upload_address(&self.url, self.auth.as_ref(), &mut headers)?;
+        let mut target = self
+            .upload
+            .target(&self.url, self.auth.as_ref(), &mut headers)?;
         // Folders are walked, so a target is always what files go below.
         match &mut target {
             target if target.is_prefix() => {}
@@ -105,7 +107,7 @@ impl Engine {
             let is_store = matches!(settings.target, UploadTarget::Object(_));
             let session = task.context.session(is_store).await?;
             let (manifest, previous) = opened.unzip();
-            let jobs = FileJobs::new(settings, previous);
+            let jobs = FileJobs::new(settings, previous, task.context.stop.clone());
             let counts = jobs.counts();
             let source = UploadJobSource::from_iterator(jobs);
             let ended = Box::pin(task.transfer(session, options, manifest, source)).await;

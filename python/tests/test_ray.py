@@ -440,7 +440,7 @@ def test_a_disk_of_the_driver_that_is_full_is_an_error_of_haul(
         patch.setattr(haul.ray, "open_manifest", lambda path: FullFile(path, "a+"))
         with pytest.raises(haul.LocalIOError, match="^manifest: No space left on device") as caught:
             haul.ray.fetch(urls, tar=tmp_path / "t", manifest=manifest)
-        assert "the same call goes on" in str(caught.value.hint) and manifest.stat().st_size == 100
+        assert "the same call continues" in str(caught.value.hint) and manifest.stat().st_size == 100
     # What it had to leave is cut, and fetched again.
     rows = haul.ray.fetch(urls, tar=tmp_path / "t", manifest=manifest).take_all()
     assert {row["state"] for row in rows} == {"done"} and len(recorded(manifest)) == 10

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,30 @@ def test_a_file_that_fails_does_not_stop_the_others(
     assert str(copy.failures[0].error) == str(taken)
 
 
+def test_a_failed_file_has_its_name(
+    store_client: haul.Client, store: Store, folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    missing, link = tmp_path / "missing", folder / "link"
+    link.symlink_to(folder / "nowhere")
+    fifo = folder / "fifo"
+    os.mkfifo(fifo)
+    for dry_run in (True, False):
+        summary = store_client.put_many([missing, folder], "s3://bucket/up/", dry_run=dry_run)
+        assert {failure.source for failure in summary.failures} == {str(missing), str(link), str(fifo)}
+    assert {failure.source for failure in store_client.sync(folder, "s3://bucket/up/").failures} == {str(link), str(fifo)}
+    fill(store, ["a", "link/a"])
+    [absent] = store_client.copy(["s3://bucket/none"], "s3://bucket/to/").failures
+    [itself] = store_client.copy(["s3://bucket/a"], "s3://bucket/").failures
+    assert (absent.source, itself.source) == ("s3://bucket/none", "s3://bucket/a")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    target = tmp_path / "down"
+    target.mkdir()
+    (target / "link").symlink_to(elsewhere)
+    [behind_link] = store_client.sync("s3://bucket/", target, include="link/*").failures
+    assert (behind_link.source, behind_link.target) == (None, str(target / "link"))
+
+
 def test_a_manifest_skips_what_was_uploaded(
     store_client: haul.Client, store: Store, folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -130,6 +155,15 @@ def test_arguments_are_checked(client: haul.Client, folder: pathlib.Path) -> Non
         client.put_many(folder, "s3://bucket/", checksum_algorithm="blake3")
     with pytest.raises(haul.UsageError, match="checksum_algorithm"):
         client.put(folder / "a.txt", "s3://bucket/", checksum_algorithm=7)  # type: ignore[arg-type]
+    for call in (client.put, client.put_many):
+        with pytest.raises(haul.UsageError, match="checksum_algorithm: .* not for URLs"):
+            call(folder / "a.txt", "http://127.0.0.1:1/", checksum_algorithm="sha256")
+    for name, value in {"part_size": "5M", "checksum_algorithm": "sha256"}.items():
+        with pytest.raises(haul.UsageError, match=f"{name}: it is for objects"):
+            client.sync("s3://bucket/", folder, **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(haul.UsageError, match="manifest"):
+        client.put_many(folder, "s3://bucket/", manifest=folder / "list.jsonl", dry_run=True)
+    assert not (folder / "list.jsonl").exists()
     with pytest.raises(TypeError, match="part_size"):
         client.put(folder / "a.txt", "s3://bucket/", partsize="5M")  # type: ignore[call-arg]
 
@@ -206,6 +240,39 @@ def test_a_sync_compares_contents_if_asked(store_client: haul.Client, store: Sto
     os.utime(folder / "a.txt", (1_000_000_000, 1_000_000_000))
     assert store_client.sync(folder, "s3://bucket/").done == 0
     assert store_client.sync(folder, "s3://bucket/", checksum=True).done == 1
+
+
+def test_a_sync_that_is_not_resumed_leaves_no_partial_file(store: Store, tmp_path: pathlib.Path) -> None:
+    (store.folder / "bucket" / "big").write_bytes(content("big", 20_000_000))
+    for resume in (True, False):
+        target = tmp_path / f"down-{resume}"
+        slow = haul.Client(s3=store.settings(), limit="4M")
+        with pytest.raises(RuntimeError):
+            slow.sync("s3://bucket/", target, resume=resume, progress=_stop_on_the_way)
+        assert any(target.iterdir()) is resume
+
+
+def _stop_on_the_way(done: int, length: int | None) -> None:
+    if done > 4_000_000:
+        raise RuntimeError("enough")
+
+
+@pytest.mark.parametrize("name", ["source", "target"])
+@pytest.mark.parametrize(
+    "place", [pathlib.Path("s3://bucket/p/"), "s3:/bucket/p", "file:///p", "http://bucket/p", "s3://bucket/p*", None, 7]
+)
+def test_a_sync_takes_folders_and_prefixes_only(
+    store_client: haul.Client, store: Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, name: str, place: Any
+) -> None:
+    fill(store, ["p/a"])
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    other = "s3://bucket/p/" if name == "target" else "s3://bucket/q/"
+    with pytest.raises(haul.UsageError):
+        sides = (place, other) if name == "source" else (other, place)
+        store_client.sync(*sides, delete=True, max_delete=100)
+    assert sorted(tmp_path.iterdir()) == before
+    assert keys(store) == ["p/a"]
 
 
 def test_a_sync_deletes_nothing_by_mistake(store_client: haul.Client, store: Store, folder: pathlib.Path) -> None:

@@ -65,6 +65,9 @@ pub enum InputError {
     /// The store does not say what there is.
     #[error(transparent)]
     Store(Box<BucketError>),
+    /// The store does not say what an object is.
+    #[error(transparent)]
+    Object(Box<BucketError>),
     /// The lists of a sync are in no order.
     #[error("{0}")]
     Disordered(String),
@@ -109,11 +112,33 @@ impl InputError {
         }
     }
 
+    /// The path or address that is not transferred, or that is in the way; `None` if it is not about one.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        Some(match self {
+            Self::Unreadable { name, .. }
+            | Self::BehindLink(name)
+            | Self::FoldedName(name)
+            | Self::Comparison { name, .. } => name.clone(),
+            Self::Named(FolderProblem { path, .. })
+            | Self::InFolder(FolderProblem { path, .. })
+            | Self::IsFolder(path)
+            | Self::Name { path, .. }
+            | Self::TargetTaken { path, .. } => path.display().to_string(),
+            Self::CopyTargetTaken { object, .. } | Self::CopyToItself(object) => object.to_string(),
+            Self::Object(error) => match &**error {
+                BucketError::Store(error) => error.address.to_string(),
+                BucketError::Interrupted => return None,
+            },
+            Self::List { .. } | Self::Store(_) | Self::Disordered(_) => return None,
+        })
+    }
+
     /// The error of the store, if it is one.
     #[must_use]
     pub fn store_error(&self) -> Option<&BucketError> {
         match self {
-            Self::Store(error) => Some(error),
+            Self::Store(error) | Self::Object(error) => Some(error),
             Self::Comparison { source, .. } => match &**source {
                 ContentError::Store(error) => Some(error),
                 ContentError::File(_) => None,

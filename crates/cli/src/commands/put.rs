@@ -9,6 +9,7 @@ use haul_transfer::manifest::{Manifest, PreviousRuns};
 use haul_transfer::put::{
     FileJobSettings, FileJobs, PutError, UnfinishedUploads, UploadJobSource, UploadTarget,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::run_loop::{RunLoop, block_on, with_events};
 use super::uploads::{UploadRun, UploadSettings, connect, dry_run, report_input};
@@ -52,7 +53,7 @@ async fn show(
     files: FileJobSettings,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
-    let jobs = FileJobs::new(files, None);
+    let jobs = FileJobs::new(files, None, CancellationToken::new());
     let (counts, mut jobs) = (jobs.counts(), jobs.peekable());
     let is_empty = jobs.peek().is_none();
     match counts.unmatched.load(Relaxed) {
@@ -100,7 +101,7 @@ async fn upload_files(
     let (run_loop, events) = RunLoop::start().map_err(|error| error.report(outputs))?;
     session.stop = run_loop.stop();
     let (manifest, previous) = open_manifest(args, outputs)?.unzip();
-    let jobs = FileJobs::new(files, previous);
+    let jobs = FileJobs::new(files, previous, session.stop.clone());
     let counts = jobs.counts();
     let run = UploadRun {
         messages: &args.messages,
@@ -170,7 +171,8 @@ async fn abort(
     let (session, uploads) = match files {
         Some(files) => {
             let session = connect_for(args, &files.target, outputs).await?;
-            let source = UploadJobSource::from_iterator(FileJobs::new(files, None));
+            let source =
+                UploadJobSource::from_iterator(FileJobs::new(files, None, session.stop.clone()));
             (session, UnfinishedUploads::OfFiles(source))
         }
         None => {

@@ -24,12 +24,15 @@ pub(crate) fn sync_places(args: &SyncArgs) -> Result<(SyncPlace, SyncPlace), Set
         SyncPlaceError::NotAFolder(_) => {
             SettingError::new(error.to_string()).with_hint("haul put uploads single files")
         }
+        SyncPlaceError::Pattern(_) => {
+            SettingError::new(error.to_string()).with_hint("--include chooses files of a folder")
+        }
         SyncPlaceError::Overlap(..) => SettingError::new(error.to_string()),
     })?;
     Ok((source, destination))
 }
 
-/// A text that begins as an address must be one, and no pattern.
+/// A text that begins as an address must be one.
 fn sync_place(text: &str) -> Result<SyncPlace, SettingError> {
     // Of other schemes, too: a folder `file:` is not what anybody wants.
     let is_address = |(scheme, _): (&str, &str)| {
@@ -42,10 +45,6 @@ fn sync_place(text: &str) -> Result<SyncPlace, SettingError> {
         SettingError::new(error.to_string())
             .with_hint("an address is s3://BUCKET/PREFIX/, and a folder has a path")
     })?;
-    if address.key.contains('*') {
-        let text = format!("{address} is a pattern, and haul sync takes whole folders");
-        return Err(SettingError::new(text).with_hint("--include chooses files of a folder"));
-    }
     Ok(SyncPlace::Bucket(address.into_folder()))
 }
 

@@ -121,7 +121,10 @@ impl CopyJobs {
         }
         let session = &self.session;
         let head = session.request(|| session.client.head_object(&object));
-        let found = self.runtime.block_on(head)?;
+        let found = self
+            .runtime
+            .block_on(head)
+            .map_err(|error| InputError::Object(Box::new(error)))?;
         let source = SourceObject {
             address: object,
             size: found.size,

@@ -13,6 +13,7 @@ use std::{fmt, io};
 
 use haul_plan::{Checksum, DigestAlgorithm};
 use http::HeaderMap;
+use tokio_util::sync::CancellationToken;
 
 use super::job_source::FoundUpload;
 use super::object_headers::ObjectHeaders;
@@ -57,6 +58,7 @@ pub struct FileJobs {
     previous: Option<PreviousRuns>,
     counts: Arc<LeftOutCounts>,
     next_id: u64,
+    stop: CancellationToken,
 }
 
 /// Files that are not uploaded, without being failures. Counted while others are found.
@@ -71,9 +73,13 @@ pub struct LeftOutCounts {
 }
 
 impl FileJobs {
-    /// The uploads of these inputs, but for files that earlier runs have uploaded and nobody has changed since.
+    /// The uploads of these inputs, but for files that earlier runs have uploaded and nobody has changed since. They end when they are stopped.
     #[must_use]
-    pub fn new(mut settings: FileJobSettings, previous: Option<PreviousRuns>) -> Self {
+    pub fn new(
+        mut settings: FileJobSettings,
+        previous: Option<PreviousRuns>,
+        stop: CancellationToken,
+    ) -> Self {
         let inputs = std::mem::take(&mut settings.inputs);
         Self {
             // The names below one folder are all different.
@@ -84,6 +90,7 @@ impl FileJobs {
             previous,
             counts: Arc::default(),
             next_id: 0,
+            stop,
         }
     }
 
@@ -145,21 +152,12 @@ impl FileJobs {
         }
     }
 
-    /// The next file of the folder that is being walked.
-    fn next_in_folder(&mut self) -> Option<FoundUpload> {
-        loop {
-            let Some(found) = self.folder.as_mut()?.next() else {
-                self.folder = None;
-                return None;
-            };
-            let upload = match found {
-                Ok(found) => self.found(&found),
-                Err(problem) if self.is_excluded(&problem) => None,
-                Err(problem) => Some(Err(InputError::InFolder(problem))),
-            };
-            if upload.is_some() {
-                return upload;
-            }
+    /// The upload of what the walk of a folder has found; `None` if it is left out.
+    fn in_folder(&mut self, found: Result<FolderName, FolderProblem>) -> Option<FoundUpload> {
+        match found {
+            Ok(found) => self.found(&found),
+            Err(problem) if self.is_excluded(&problem) => None,
+            Err(problem) => Some(Err(InputError::InFolder(problem))),
         }
     }
 
@@ -249,18 +247,25 @@ impl FileJobs {
 
     /// The next file, uploaded by an earlier run or not.
     fn next_found(&mut self) -> Option<FoundUpload> {
-        loop {
-            if let Some(job) = self.next_in_folder() {
-                return Some(job);
-            }
-            let found = match self.waiting.pop_front() {
-                Some(input) => self.next_input(input),
-                None => Some(self.next_listed()?),
+        // Nobody may want any of a million files that are left out, so this ends by itself.
+        while !self.stop.is_cancelled() {
+            let in_folder = self.folder.as_mut().map(Iterator::next);
+            let upload = match in_folder {
+                Some(Some(found)) => self.in_folder(found),
+                Some(None) => {
+                    self.folder = None;
+                    None
+                }
+                None => match self.waiting.pop_front() {
+                    Some(input) => self.next_input(input),
+                    None => Some(self.next_listed()?),
+                },
             };
-            if let Some(job) = found {
-                return Some(job);
+            if upload.is_some() {
+                return upload;
             }
         }
+        None
     }
 }
 
@@ -392,5 +397,45 @@ impl PathList {
 impl fmt::Debug for PathList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PathList").field(&self.name).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::{KeyPattern, KeyRule};
+
+    fn jobs_of(folder: &Path, rules: Vec<KeyRule>, stop: &CancellationToken) -> FileJobs {
+        let settings = FileJobSettings {
+            inputs: vec![UploadInput::File(folder.to_owned())],
+            list: None,
+            is_recursive: true,
+            follows_links: false,
+            filter: KeyFilter::new(rules),
+            target: UploadTarget::Object("s3://bucket/".parse().unwrap()),
+            headers: ObjectHeaders {
+                common: HeaderMap::new(),
+                keeps_attributes: false,
+            },
+            conditions: HeaderMap::new(),
+        };
+        FileJobs::new(settings, None, stop.clone())
+    }
+
+    #[test]
+    fn a_walk_that_is_stopped_ends_whether_files_are_wanted_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let stop = CancellationToken::new();
+        let mut wanted = jobs_of(folder.path(), Vec::new(), &stop);
+        let left_out = vec![KeyRule::Exclude(KeyPattern::parse("*"))];
+        let mut left_out = jobs_of(folder.path(), left_out, &stop);
+        assert!(wanted.next().unwrap().is_ok());
+        stop.cancel();
+        assert!(wanted.next().is_none());
+        assert!(left_out.next().is_none());
+        assert_eq!(left_out.counts().unmatched.load(Ordering::Relaxed), 0);
     }
 }

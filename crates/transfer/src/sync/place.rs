@@ -79,16 +79,25 @@ pub enum SyncPlaceError {
     /// The source is not there.
     #[error("{} is not a folder that can be read", .0.display())]
     NotAFolder(PathBuf),
+    /// Nothing would be below it.
+    #[error("{0} is a pattern, and a sync is about whole folders")]
+    Pattern(S3Address),
     /// One of them would be changed while it is read.
     #[error("{0} and {1} are the same, or one is inside the other")]
     Overlap(S3Address, S3Address),
 }
 
-/// Checks that one side is in a store, and none is part of the other.
+/// Checks that one side is in a store, and none is a pattern or part of the other.
 pub fn check_sync_places(
     source: &SyncPlace,
     destination: &SyncPlace,
 ) -> Result<(), SyncPlaceError> {
+    let mut addresses = [source, destination]
+        .into_iter()
+        .filter_map(SyncPlace::bucket);
+    if let Some(pattern) = addresses.find(|address| address.key.contains('*')) {
+        return Err(SyncPlaceError::Pattern(pattern.clone()));
+    }
     match (source, destination) {
         (SyncPlace::Folder(_), SyncPlace::Folder(_)) => Err(SyncPlaceError::TwoFolders),
         (SyncPlace::Folder(root), _) if !root.is_dir() => {
@@ -202,6 +211,22 @@ impl SyncSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_is_neither_source_nor_destination() {
+        let folder = SyncPlace::Folder(std::env::temp_dir());
+        let pattern = SyncPlace::Bucket("s3://b/p*/".parse().unwrap());
+        let prefix = SyncPlace::Bucket("s3://b/q/".parse().unwrap());
+        for (source, destination) in [
+            (&pattern, &folder),
+            (&folder, &pattern),
+            (&prefix, &pattern),
+        ] {
+            let refused = check_sync_places(source, destination);
+            assert!(matches!(refused, Err(SyncPlaceError::Pattern(_))));
+        }
+        assert!(check_sync_places(&folder, &prefix).is_ok());
+    }
 
     #[tokio::test]
     async fn f28_a_panic_does_not_end_a_folder_as_if_it_were_complete() {
