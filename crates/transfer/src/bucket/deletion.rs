@@ -227,10 +227,12 @@ impl ObjectDeletion {
             return Ok(());
         }
         while self.requests.len() >= PARALLEL_DELETES {
-            self.take_response().await?;
+            if let Err(error) = self.take_response().await {
+                return Err(self.abandon(error).await);
+            }
         }
         self.requests.spawn(async move {
-            // The result of a request that is dropped is unknown, so it runs to its end.
+            // If this request were dropped, nobody would know which keys the store deleted. It runs to its end.
             let never = CancellationToken::new();
             let result = retrying(&session.retry, &never, || {
                 session.client.delete_objects(&bucket, &keys)
@@ -252,24 +254,27 @@ impl ObjectDeletion {
         }
     }
 
-    /// Deletes nothing more: waits for the requests under way, whose keys are reported, and returns why it ends.
+    /// Sends nothing more, waits for the requests under way, reports their keys, and returns `reason`. A dry run reports the keys that wait.
     pub async fn abandon(&mut self, reason: BucketError) -> DeletionError {
-        let reported = if self.options.dry_run {
-            self.send().await
-        } else {
-            self.take_all_responses().await
-        };
-        reported.err().unwrap_or_else(|| reason.into())
-    }
-
-    async fn take_all_responses(&mut self) -> Result<(), DeletionError> {
-        while !self.requests.is_empty() {
-            self.take_response().await?;
+        if self.options.dry_run {
+            let keys = std::mem::take(&mut self.keys);
+            self.report_deleted(self.bucket.clone(), keys).await;
         }
-        Ok(())
+        // The reason came first.
+        let _ = self.take_all_responses().await;
+        reason.into()
     }
 
-    async fn take_response(&mut self) -> Result<(), DeletionError> {
+    /// Waits for every request under way, also after one of them has failed, and returns the first error.
+    async fn take_all_responses(&mut self) -> Result<(), BucketError> {
+        let mut result = Ok(());
+        while !self.requests.is_empty() {
+            result = result.and(self.take_response().await);
+        }
+        result
+    }
+
+    async fn take_response(&mut self) -> Result<(), BucketError> {
         let Some(ended) = self.requests.join_next().await else {
             return Ok(());
         };
@@ -361,22 +366,18 @@ impl ObjectDeletion {
 #[cfg(test)]
 mod tests {
     use crate::recovery::RetryOptions;
-    use haul_lab::{ObjectStore, StoreRequest};
+    use haul_lab::{ObjectStore, StoreFault, StoreRequest};
     use haul_net::ClientConfig;
     use haul_s3::S3Config;
+    use tokio::sync::mpsc::Receiver;
 
     use super::*;
 
-    /// A signal while requests are under way: they end, what they deleted is counted, and no other begins.
-    #[tokio::test]
-    async fn f28_deletions_stop_when_they_are_told_to() {
-        let stop = CancellationToken::new();
-        let stop_at_store = stop.clone();
-        let store = ObjectStore::start_with(move |_| {
-            stop_at_store.cancel();
-            None
-        })
-        .await;
+    /// A deletion at this store, and its events, for which there is room.
+    async fn start_deletion(
+        store: &ObjectStore,
+        stop: &CancellationToken,
+    ) -> (ObjectDeletion, Receiver<TransferEvent>) {
         let config = S3Config {
             endpoint_url: Some(store.url().parse().unwrap()),
             no_sign_request: true,
@@ -393,8 +394,61 @@ mod tests {
             dry_run: false,
             shares_refusals: true,
         };
-        let (events, _received) = tokio::sync::mpsc::channel(16);
-        let mut deletion = ObjectDeletion::new(session, options, events);
+        let (events, received) = tokio::sync::mpsc::channel(16);
+        (ObjectDeletion::new(session, options, events), received)
+    }
+
+    /// A request that fails as a whole does not hide what those beside it have deleted, whether it ends before all keys are sent or after.
+    #[tokio::test]
+    async fn f28_a_failed_request_does_not_hide_the_results_of_others() {
+        for requests in [2, PARALLEL_DELETES + 1] {
+            let store = ObjectStore::start_with(|request| {
+                (request.number == 0).then_some(StoreFault::Error(403, "AccessDenied"))
+            })
+            .await;
+            let (mut deletion, mut events) =
+                start_deletion(&store, &CancellationToken::new()).await;
+            let key = |number| format!("key-{number:05}");
+            let all: Vec<String> = (0..requests * MAX_DELETED_KEYS).map(key).collect();
+            for key in &all {
+                store.insert(key, b"");
+            }
+            let delete_all = async {
+                for key in &all {
+                    deletion.add("bucket", key.clone()).await?;
+                }
+                deletion.finish().await
+            };
+            let error = delete_all.await.unwrap_err().to_string();
+            assert!(error.contains("AccessDenied"), "{error}");
+            let mut reported = Vec::new();
+            while let Some(event) = events.recv().await {
+                if let TransferEvent::Deleted(deleted) = event
+                    && let DeletedFiles::Objects { keys, .. } = *deleted
+                {
+                    reported.extend(keys);
+                }
+            }
+            reported.sort_unstable();
+            let mut left = store.keys();
+            left.extend(reported.iter().cloned());
+            left.sort_unstable();
+            assert!(reported.len() >= (requests - 2).max(1) * MAX_DELETED_KEYS);
+            assert_eq!(left, all);
+        }
+    }
+
+    /// A signal while requests are under way: they end, what they deleted is counted, and no other begins.
+    #[tokio::test]
+    async fn f28_deletions_stop_when_they_are_told_to() {
+        let stop = CancellationToken::new();
+        let stop_at_store = stop.clone();
+        let store = ObjectStore::start_with(move |_| {
+            stop_at_store.cancel();
+            None
+        })
+        .await;
+        let (mut deletion, _events) = start_deletion(&store, &stop).await;
         for number in 0..MAX_DELETED_KEYS {
             let key = format!("key-{number}");
             store.insert(&key, b"");
