@@ -76,7 +76,7 @@ fn words(remedy: &Remedy, command: HintCommand) -> Option<Cow<'_, str>> {
         Remedy::AbortUpload => {
             "haul put --abort with the same arguments removes the parts that were sent"
         }
-        Remedy::AllowRetries => "or retry more often with --retries N",
+        Remedy::AllowRetries => "or allow more retries with --retries N",
         Remedy::LogIn => "give credentials with -u USER, --bearer or --netrc",
         Remedy::UseSeveralConnections => "-x N uses several all the same",
         Remedy::AllowOpenFiles if command == HintCommand::Get => {
