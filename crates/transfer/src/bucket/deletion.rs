@@ -14,7 +14,7 @@ use super::retries::{BucketError, retrying};
 use super::selection::{NamedObjects, SelectedObjects};
 use super::session::StoreSession;
 use crate::event::{TransferEvent, TransferEventSender};
-use crate::recovery::{RefusalReach, RefusalStep, SharedRefusal};
+use crate::recovery::{RefusalAction, RefusalReach, SharedRefusal};
 
 /// Requests at a time.
 const PARALLEL_DELETES: usize = 8;
@@ -35,7 +35,7 @@ pub struct DeletionSummary {
     /// What was not.
     pub failed: u64,
     /// How many of these have no event: they were refused as the first one was.
-    pub refused_alike: u64,
+    pub repeated_refusals: u64,
 }
 
 /// Why a deletion ended early.
@@ -164,7 +164,7 @@ pub struct ObjectDeletion {
     /// Finds out whether one refusal hits every key.
     refusals: SharedRefusal,
     /// Failures that are reported if it does not.
-    held: Vec<DeletionFailure>,
+    deferred: Vec<DeletionFailure>,
 }
 
 /// The result of one request.
@@ -192,7 +192,7 @@ impl ObjectDeletion {
             requests: JoinSet::new(),
             summary: DeletionSummary::default(),
             refusals: SharedRefusal::default(),
-            held: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
@@ -295,7 +295,7 @@ impl ObjectDeletion {
             self.report_failure(bucket, failure).await;
         }
         if self.refusals.is_settled() {
-            for failure in std::mem::take(&mut self.held) {
+            for failure in std::mem::take(&mut self.deferred) {
                 self.send_failure(failure).await;
             }
         }
@@ -319,16 +319,18 @@ impl ObjectDeletion {
         self.summary.failed += 1;
         // An error in a response of 200 has no status of its own.
         let reach = RefusalReach::of_response(StatusCode::OK, &failure.code);
-        let step = if self.options.shares_refusals {
+        let action = if self.options.shares_refusals {
             self.refusals.on_refused(reach, &failure.code)
         } else {
-            RefusalStep::Tell
+            RefusalAction::Report
         };
         let failure = DeletionFailure::Object { bucket, failure };
-        match step {
-            RefusalStep::Tell | RefusalStep::TellAndEnd => self.send_failure(failure).await,
-            RefusalStep::Hold => self.held.push(failure),
-            RefusalStep::End => {}
+        match action {
+            RefusalAction::Report | RefusalAction::ReportAndStop => {
+                self.send_failure(failure).await;
+            }
+            RefusalAction::Defer => self.deferred.push(failure),
+            RefusalAction::Stop => {}
         }
     }
 
@@ -358,7 +360,7 @@ impl ObjectDeletion {
         self.send().await?;
         self.take_all_responses().await?;
         self.check_refusals().await?;
-        self.summary.refused_alike = self.held.len() as u64;
+        self.summary.repeated_refusals = self.deferred.len() as u64;
         Ok(self.summary)
     }
 }

@@ -416,9 +416,9 @@ impl SequentialDownload {
             };
             totals.fetched += chunk.len() as u64;
             context.meter.add(chunk.len());
-            let paid = context.meter.pay(chunk.len() as u64);
+            let throttled = context.meter.throttle(chunk.len() as u64);
             context
-                .unless_stopped(paid)
+                .unless_stopped(throttled)
                 .await
                 .map_err(ReadError::Final)?;
             let acceptable = self

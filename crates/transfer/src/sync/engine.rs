@@ -78,7 +78,7 @@ impl RunningSync {
         // What was left out failed, and its names are not in the way of deletions: they are known.
         let is_whole = went_well
             && outcome.is_complete
-            && problems.missing.load(Ordering::Relaxed) == 0
+            && problems.unreadable_names.load(Ordering::Relaxed) == 0
             && failed == problems.left_out.load(Ordering::Relaxed);
         let refusal = match outcome.is_refused {
             true => Some(DeletionRefusal::TooMany),

@@ -211,7 +211,7 @@ impl Body<'_> {
             let received = gathered.bytes();
             let flushed = self.write(&mut gathered, *at)?;
             *at += flushed.written;
-            shared.meter.pay(received).await;
+            shared.meter.throttle(received).await;
             if let Some(error) = error {
                 return Err(self.broken(error));
             }
