@@ -157,7 +157,7 @@ enum ControlPhase {
     Ramp { below: Option<RateSamples> },
     /// Keeping the number.
     Hold,
-    /// Trying another number; with the measurement of the number before.
+    /// Trying another number. `base` is the measurement of the previous number.
     Probe { base: RateSamples },
 }
 
@@ -332,7 +332,7 @@ impl ConnectionControl {
         }
     }
 
-    /// The first response to a download has begun, over a path with this round trip, and so many bytes are still to come. Not more
+    /// The first response to a download has begun, over a path with this round trip, and `remaining` bytes are still to come. Not more
     /// connections than a user's rate limit, in bytes a second, leaves work for.
     pub(crate) fn on_first_response(
         &mut self,
@@ -355,7 +355,7 @@ impl ConnectionControl {
         }
     }
 
-    /// The first response to an upload has come, and so many bytes are still to be sent.
+    /// The first response to an upload has come, and `remaining` bytes are still to be sent.
     pub(crate) fn on_first_upload_response(
         &mut self,
         remaining: u64,

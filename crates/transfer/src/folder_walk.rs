@@ -99,7 +99,7 @@ impl FolderWalk {
         }
     }
 
-    /// Goes into a folder. Returns why it does not.
+    /// Enters a folder, or returns why it cannot.
     fn enter(&mut self, name: OsString, path: PathBuf) -> Option<FolderProblem> {
         match self.level(&name, &path) {
             Ok(level) => self.levels.push(level),

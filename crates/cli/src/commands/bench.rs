@@ -1,4 +1,4 @@
-//! `haul bench`: chooses the experiments, runs them, and shows what came of them.
+//! `haul bench`: chooses the experiments, runs them, and shows their results.
 
 mod load;
 mod plan;

@@ -202,7 +202,7 @@ fn command_path(error: &Error) -> String {
     below.map_or_else(|| name.clone(), |below| format!("{name} {below}"))
 }
 
-/// The usage text of an error; an error about a value has none.
+/// The usage text of an error; `None` for an error about a value.
 fn usage_text(error: &Error) -> String {
     match error.get(ContextKind::Usage) {
         Some(ContextValue::StyledStr(usage)) => usage.to_string(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Default memory: after so many seconds two thirds of the rate come from newer observations.
+/// Default memory in seconds: after this time two thirds of the rate come from newer observations.
 const MEMORY: f64 = 2.0;
 
 /// Observations closer together than this count as one: over a shorter time a rate is mostly noise.

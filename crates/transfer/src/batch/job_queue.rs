@@ -61,7 +61,7 @@ impl JobQueue {
     }
 
     /// Adds a job if there is room for it and for its host, and returns whether a job may start now. If jobs of its host are spilled, it
-    /// must follow them: then it is not added, but may be spilled, too.
+    /// must follow them: the queue does not add it, and the caller may spill it.
     pub(super) fn try_add(
         &self,
         host: &str,

@@ -24,7 +24,7 @@ pub struct BatchOptions {
     pub error_limit: Option<ErrorLimit>,
     /// Checksums to compute for each file, without a digest, beside those of its entry.
     pub checksums: Vec<Checksum>,
-    /// Whether files are written behind links to folders below the directory. Otherwise their jobs fail: whoever put such a link there may
+    /// Whether files are written behind links to folders below the directory. Otherwise their jobs fail: the user who put such a link there may
     /// lead them anywhere.
     pub follows_links: bool,
     /// Whether rows of all jobs are published as events, or only those of failed jobs.

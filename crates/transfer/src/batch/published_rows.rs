@@ -10,13 +10,13 @@ use std::path::Path;
 use super::record_file::RecordFile;
 use crate::manifest::{ManifestRow, ParsedFields, RowTimings};
 
-/// Length of the header of a record: the length of the rest.
+/// Length of a record's header, which holds the length of its body.
 const RECORD_HEADER: usize = 4;
 
-/// Bytes of results, some millions of files. Behind them no more are kept, and their repeats only say that they were skipped.
+/// Bytes of results to keep, for some millions of files. The repeats of later files only say that they were skipped.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The same where the file system has no unnamed files, so that they stay in memory.
+/// The same limit if the file system has no unnamed files, so that the results stay in memory.
 const MAX_MEMORY: u64 = 32 << 20;
 
 /// The published rows of files.
@@ -29,7 +29,7 @@ pub(super) struct PublishedRows {
     waiting: HashMap<u64, WaitingRepeats>,
     hasher: RandomState,
     max_bytes: u64,
-    /// Whether a result was not kept: who has none may have been published.
+    /// Whether a result was not kept. Then a file without a result may have been published.
     is_full: bool,
 }
 

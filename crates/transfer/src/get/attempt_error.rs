@@ -257,7 +257,7 @@ impl AttemptError {
         self
     }
 
-    /// The same, for a body that broke off after so many bytes.
+    /// The same, for a body that broke off after this number of bytes.
     pub(crate) fn after_bytes(mut self: Box<Self>, bytes: u64) -> Box<Self> {
         self.lost_bytes = bytes;
         self

@@ -81,7 +81,7 @@ impl EngineState {
         DownloadMonitor::new(self.client.clone(), self.options.limits, first_request_at)
     }
 
-    /// Sizes of segments, for a job with at most so many connections.
+    /// Sizes of segments, for a job with at most this number of connections.
     pub(super) fn segment_options(&self, connections: usize) -> SegmentOptions {
         let options = &self.options;
         let defaults = SegmentOptions::default();

@@ -267,7 +267,7 @@ impl SegmentPlan {
         self.pace.is_long_path = is_long_round_trip(round_trip);
     }
 
-    /// Whether a download of so many bytes a second is about as fast as the user allows.
+    /// Whether this rate, in bytes a second, is about what the user allows.
     #[must_use]
     pub(super) fn is_at_rate_limit(&self, rate: f64) -> bool {
         self.options.is_at_rate_limit(rate)

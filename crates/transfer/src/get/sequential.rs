@@ -177,7 +177,7 @@ async fn verify_pieces(
 /// How a body that is read from front to back ended, when not with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SequentialEnd {
-    /// The file is complete, with so many bytes as written.
+    /// The file is complete, with this number of bytes as written.
     Complete(u64),
     /// The resource changed.
     Changed,

@@ -509,7 +509,7 @@ fn response_info(response: &FetchResponse, version: ResourceVersion) -> Response
     }
 }
 
-/// The units of the budget for so many bytes.
+/// The units of the budget for this number of bytes.
 fn budget_units(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(BUDGET_UNIT)).unwrap_or(u32::MAX)
 }

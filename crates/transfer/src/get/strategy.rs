@@ -86,7 +86,7 @@ pub(super) struct DownloadTotals {
 }
 
 impl DownloadTotals {
-    /// An outcome with these numbers, for a file of so many bytes.
+    /// An outcome with these numbers, for a file of this length.
     pub(super) fn outcome(
         &self,
         context: &JobContext<'_>,

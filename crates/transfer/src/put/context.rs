@@ -172,7 +172,7 @@ impl<U: Sync> UploadContext<U> {
         }
     }
 
-    /// Sends a request until it succeeds or fails for good. Each attempt has a slot, a wait has none.
+    /// Sends a request until it succeeds or fails for good. Each attempt holds a slot; a wait does not.
     pub(super) async fn send_with_slot<T, F, E>(
         &self,
         request: impl FnMut() -> F,

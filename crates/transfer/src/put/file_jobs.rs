@@ -59,7 +59,7 @@ pub struct FileJobs {
     next_id: u64,
 }
 
-/// Files that are not uploaded, without being failures. Counted while others are found.
+/// Files that are left out and are not failures. Counted while the walk finds others.
 #[derive(Debug, Default)]
 pub struct LeftOutCounts {
     /// Files that an earlier run has uploaded.

@@ -100,7 +100,7 @@ impl SyncOptions {
         if destination.is_unread || source.size != destination.size {
             return SyncDecision::Copy(source);
         }
-        // The same tag is the same version, whatever the times are: that of a downloaded file may be older than its object.
+        // The same tag means the same version, also if the times differ: a downloaded file may be older than its object.
         if source.entity_tag.is_some() && source.entity_tag == destination.entity_tag {
             return SyncDecision::Keep;
         }

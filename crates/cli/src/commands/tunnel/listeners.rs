@@ -22,7 +22,7 @@ pub(super) struct TunnelListenerSet {
     open: Vec<OpenTunnelListener>,
     /// Inherited sockets that no listener uses yet.
     inherited: InheritedSockets,
-    /// Where the process listens as well: its admin endpoint.
+    /// The addresses of the process's admin endpoint.
     other_addresses: Vec<BoundAddress>,
 }
 
