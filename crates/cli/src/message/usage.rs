@@ -239,7 +239,7 @@ fn is_flag_of_any_command(flag: &str) -> bool {
     })
 }
 
-/// Whether a flag is probably meant as another: its beginning, or at most two mistakes in typing it.
+/// Whether a flag is probably a mistyped other flag: the beginning of its name, or the name with at most two typing errors.
 fn is_misspelling(flag: &str, meant: &str) -> bool {
     meant.starts_with(flag) || strsim::damerau_levenshtein(flag, meant) <= 2
 }

@@ -285,7 +285,7 @@ impl OutcomeRecorder {
 
     fn send(&self, row: ManifestRow) {
         let event = TransferEvent::BatchRow(Box::new(row));
-        // Blocking costs much even if there is room. A closed channel is no reason to stop.
+        // Blocking costs much even if there is room. A closed channel is not a reason to stop.
         if let Err(TrySendError::Full(event)) = self.events.try_send(event) {
             let _ = self.events.blocking_send(event);
         }

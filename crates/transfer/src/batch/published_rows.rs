@@ -36,7 +36,7 @@ pub(super) struct PublishedRows {
 /// Entries that repeat one file.
 #[derive(Debug)]
 struct WaitingRepeats {
-    /// The row of the first of them, without a result.
+    /// The row of the first entry, without a result.
     row: ManifestRow,
     /// The lines of all.
     lines: Vec<Option<u64>>,

@@ -34,7 +34,7 @@ pub struct DeletionSummary {
     pub deleted: u64,
     /// What was not.
     pub failed: u64,
-    /// How many of these have no event: they were refused as the first one was.
+    /// How many of the failures have no event: the store refused them in the same way as the first.
     pub repeated_refusals: u64,
 }
 
@@ -52,13 +52,13 @@ pub enum DeletionError {
         /// How many were listed and not tried.
         not_tried: usize,
     },
-    /// The list of what is to delete, which was in a temporary file, is lost.
+    /// The temporary file with the list of objects to delete cannot be read.
     #[error("cannot read the temporary list of files to delete")]
     List(#[source] std::io::Error),
-    /// There are more keys than may be deleted, so that none was.
+    /// There are more keys than the user allows. None was deleted.
     #[error("there are more than {max} objects to delete")]
     TooMany {
-        /// The most that may be.
+        /// The most that may be deleted.
         max: u64,
     },
 }
@@ -70,7 +70,7 @@ fn not_tried_text(count: usize) -> String {
     }
 }
 
-/// Deletes what addresses name. With `max` all keys are counted before the first is deleted (row F28).
+/// Deletes the objects that addresses name. With `max` all keys are counted before the first is deleted (row F28).
 pub async fn delete_named(
     session: &StoreSession,
     named: &[NamedObjects],
@@ -308,7 +308,7 @@ impl ObjectDeletion {
         }
         self.summary.deleted += keys.len() as u64;
         let deleted = DeletedFiles::Objects { bucket, keys };
-        // A closed channel is no reason to stop.
+        // A closed channel is not a reason to stop.
         let _ = self
             .events
             .send(TransferEvent::Deleted(Box::new(deleted)))

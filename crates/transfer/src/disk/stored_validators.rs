@@ -53,7 +53,7 @@ pub(crate) struct KeptMetadata {
     pub(crate) attribute: bool,
 }
 
-/// What is noted of a finished file: the text of the attribute, but for the size and time that the file has by then.
+/// The text of a finished file's attribute, without the size and time, which are known when it is written.
 #[derive(Debug)]
 pub(crate) struct FileNote {
     resource: ResourceId,

@@ -155,7 +155,7 @@ impl AttemptError {
         error.with_response_text(first_line(response, beginning))
     }
 
-    /// The same, with the first line of the response's text, where that is no file.
+    /// The same, with the first line of the response's text, where that is not a file.
     pub(crate) fn with_response_text(mut self: Box<Self>, text: Option<String>) -> Box<Self> {
         let text = text.map(Into::into);
         match &mut self.error {

@@ -146,7 +146,7 @@ impl JobContext<'_> {
         self.started.elapsed()
     }
 
-    /// Sends an event. That nobody listens is no reason to stop.
+    /// Sends an event. A closed channel is not a reason to stop.
     pub(super) async fn send(&self, event: TransferEvent) {
         let _ = self.engine.events.send(event).await;
     }

@@ -166,7 +166,7 @@ impl DecodePipe {
     /// Takes the next bytes of a body, without stalling the reactor. The output has room for them ([`DecodePipe::is_full`]).
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] when they are not what the coding says; else what the system says.
+    /// [`io::ErrorKind::InvalidData`] when the bytes are not valid in the coding; else the error of the system.
     pub(super) fn push(&mut self, bytes: Bytes) -> io::Result<()> {
         let count = bytes.len() as u64;
         match &mut self.decoder {

@@ -132,7 +132,7 @@ impl ActiveClaim {
         Some((self.reserved - before) as f64 / seconds.max(1e-3))
     }
 
-    /// So many bytes arrived.
+    /// The number of bytes that arrived.
     fn add(&mut self, bytes: u64, now: Duration) {
         let pause = now.saturating_sub(self.last_bytes_at);
         self.longest_pause = self.longest_pause.max(pause);
@@ -416,8 +416,7 @@ impl SegmentPlan {
         self.unclaimed.insert(active.written..active.end);
     }
 
-    /// Bytes in the file are wrong: they are to be fetched again. Bytes that were not written are left as
-    /// they are.
+    /// Bytes in the file are wrong and must be fetched again. Unwritten bytes stay as they are.
     pub(super) fn invalidate(&mut self, range: Range<u64>) {
         let overlap = |done: Range<u64>| done.start.max(range.start)..done.end.min(range.end);
         let invalid: Vec<_> = self

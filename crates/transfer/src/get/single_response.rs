@@ -365,7 +365,7 @@ impl SingleResponseFetch<'_> {
         })))
     }
 
-    /// Checks that a body that would replace an older version of its file is no page. Returns the page's first bytes.
+    /// Checks that a body that would replace an older version of its file is not a page. Returns the page's first bytes.
     fn check_update(
         &self,
         info: &ResponseInfo,

@@ -59,7 +59,7 @@ pub(super) struct DownloadedFile {
     pub(super) unsaved: Option<UnsavedRanges>,
 }
 
-/// Ranges for the journal's next checkpoint, should the file not get its name.
+/// Ranges for the journal's next checkpoint, if the file does not get its name.
 #[derive(Debug)]
 pub(super) struct UnsavedRanges {
     pub(super) checkpointer: Checkpointer,

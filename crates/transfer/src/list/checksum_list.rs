@@ -339,7 +339,7 @@ impl DigestGroups {
         if digits().next().is_none() || !digits().all(|byte| byte.is_ascii_hexdigit()) {
             return false;
         }
-        // One more than there may be shows that it is no digest.
+        // One more than there may be shows that it is not a digest.
         let room = MAX_DIGITS + 1 - self.digits.len();
         self.digits.extend(digits().map(char::from).take(room));
         self.algorithm = self.algorithm.take().or(algorithm);

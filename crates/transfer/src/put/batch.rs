@@ -51,7 +51,7 @@ pub struct UploadSummary {
     pub stored_bytes: u64,
     /// Whether an upload that was interrupted can be continued.
     pub is_resumable: bool,
-    /// Failed files that were refused as the first one was.
+    /// Failed files that the store refused in the same way as the first.
     pub repeated_refusals: u64,
     /// Files that were not tried, if one refusal would have hit them all, and there are others.
     pub not_tried: Option<u64>,
@@ -256,7 +256,7 @@ impl RunningUploads {
     }
 
     async fn send(&self, event: TransferEvent) {
-        // A closed channel is no reason to stop.
+        // A closed channel is not a reason to stop.
         let _ = self.events.send(event).await;
     }
 }

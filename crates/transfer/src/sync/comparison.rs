@@ -1,4 +1,4 @@
-//! Whether one file of a sync has to be copied. The order of files is the business of `merge`.
+//! Whether one file of a sync has to be copied. `merge` decides the order of files.
 
 use std::time::SystemTime;
 

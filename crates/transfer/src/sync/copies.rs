@@ -156,7 +156,7 @@ impl Iterator for DownloadEntries {
                 Ok(entry) => entry,
                 Err(error) => {
                     let event = TransferEvent::NotTransferred(Arc::new(error));
-                    // A closed channel is no reason to stop.
+                    // A closed channel is not a reason to stop.
                     let _ = self.events.blocking_send(event);
                     continue;
                 }

@@ -141,7 +141,7 @@ impl SyncDeletions {
                             TransferEvent::DeletionFailed(Box::new(failure))
                         }
                     };
-                    // A closed channel is no reason to stop.
+                    // A closed channel is not a reason to stop.
                     let _ = events.send(event).await;
                 }
                 return Ok(summary);

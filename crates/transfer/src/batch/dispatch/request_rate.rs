@@ -29,7 +29,7 @@ pub enum RequestRateError {
 }
 
 impl RequestRate {
-    /// So many requests a second, rounded to thousandths. `None` below 0.001, above a million, and for what is not a number.
+    /// A rate in requests a second, rounded to thousandths. `None` below 0.001, above a million, and for NaN.
     #[must_use]
     pub fn per_second(requests: f64) -> Option<Self> {
         let thousandths = (requests * f64::from(PARTS_OF_REQUEST)).round();

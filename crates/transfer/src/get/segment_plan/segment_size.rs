@@ -124,7 +124,7 @@ impl SegmentOptions {
             .clamp(self.min_size(pace), max_size.max(self.min_size))
     }
 
-    /// What a connection claims of an even share on a long path. A small share is not worth a second request.
+    /// The part of an even share that a connection claims on a long path. A small share is not worth a second request.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -176,7 +176,7 @@ impl SegmentWorker {
         };
         let received = report.range.end - report.range.start;
         if let Some(event) = report.take_event() {
-            // That nobody listens is no reason to stop.
+            // A closed channel is not a reason to stop.
             let _ = self.events.send(event).await;
         }
         (fetched, received)
