@@ -133,7 +133,7 @@ class Transfer(RunningWork[FileResult]):
 
     def summary(self) -> Summary:
         """The counts of the results that have come."""
-        skipped, not_deleted = self._handle.silent_counts()
+        skipped, not_deleted = self._handle.rowless_counts()
         return Summary(skipped=skipped, not_deleted=not_deleted, failures=list(self._failures), **self._counts)
 
     def _fill(self) -> bool:

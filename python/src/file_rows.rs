@@ -33,8 +33,9 @@ pub(crate) struct FileRow {
     /// A path, or a URL without secrets.
     pub(crate) source: Option<String>,
     pub(crate) target: Option<String>,
-    /// Bytes of the file, and its entity tag.
-    pub(crate) done: (u64, Option<String>),
+    /// The size of the file.
+    pub(crate) bytes: u64,
+    pub(crate) etag: Option<String>,
     pub(crate) error: Option<HaulError>,
     pub(crate) is_dry_run: bool,
 }
@@ -50,9 +51,9 @@ type FileRowFields = (
     Option<Py<PyAny>>,
 );
 
-/// Files that have no row: those that an earlier run has done, and those that were not deleted because something had failed.
+/// Counts of files that have no row: an earlier run has done them, or they were not deleted because something had failed.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SilentCounts {
+pub(crate) struct RowlessCounts {
     pub(crate) skipped: u64,
     pub(crate) not_deleted: u64,
 }
@@ -61,7 +62,7 @@ pub(crate) struct SilentCounts {
 #[pyclass(frozen, module = "haul._haul")]
 pub(crate) struct TransferHandle {
     task: RunningTask<FileRow>,
-    silent: Arc<Mutex<SilentCounts>>,
+    rowless: Arc<Mutex<RowlessCounts>>,
 }
 
 /// What the task of such a handle needs.
@@ -70,7 +71,7 @@ pub(crate) struct FileTask {
     /// What its rows are about, but for deletions.
     kind: FileRowKind,
     pub(crate) is_dry_run: bool,
-    silent: Arc<Mutex<SilentCounts>>,
+    rowless: Arc<Mutex<RowlessCounts>>,
 }
 
 impl FileRowKind {
@@ -94,7 +95,7 @@ impl FileRow {
         let error = self
             .error
             .map(|error| PyErr::from(error).into_value(py).into_any());
-        let (bytes, etag) = self.done;
+        let (bytes, etag) = (self.bytes, self.etag);
         let kind = self.kind.name();
         (kind, self.source, self.target, state, bytes, etag, error)
     }
@@ -106,7 +107,8 @@ impl FileTask {
             kind: self.kind,
             source,
             target,
-            done: (0, None),
+            bytes: 0,
+            etag: None,
             error: None,
             is_dry_run: self.is_dry_run,
         }
@@ -158,7 +160,8 @@ impl FileTask {
         let row = self.job_row(&upload.job);
         Some(match &upload.result {
             Ok(outcome) => FileRow {
-                done: (outcome.bytes, Some(outcome.etag.clone())),
+                bytes: outcome.bytes,
+                etag: Some(outcome.etag.clone()),
                 ..row
             },
             Err(PutError::Interrupted { .. }) => return None,
@@ -182,7 +185,7 @@ impl FileTask {
             UploadInput::Stdin => 0,
         };
         let row = FileRow {
-            done: (bytes, None),
+            bytes,
             ..self.job_row(job)
         };
         self.context.send(row).await;
@@ -191,7 +194,7 @@ impl FileTask {
     /// Hands over a file of a sync that would be copied.
     async fn send_planned_copy(&self, copy: PlannedCopy) {
         let row = FileRow {
-            done: (copy.bytes, None),
+            bytes: copy.bytes,
             ..self.row(Some(copy.source), Some(copy.target))
         };
         self.context.send(row).await;
@@ -222,7 +225,8 @@ impl FileTask {
             ..HaulError::of_class(error.class, error.text)
         });
         FileRow {
-            done: (row.bytes, row.etag),
+            bytes: row.bytes,
+            etag: row.etag,
             error,
             ..self.row(Some(row.url), row.path)
         }
@@ -263,9 +267,9 @@ impl FileTask {
         }
     }
 
-    /// Remembers counts that no row says.
-    pub(crate) fn add_silent(&self, change: impl FnOnce(&mut SilentCounts)) {
-        change(&mut self.silent.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Changes the counts of files that have no row.
+    pub(crate) fn update_rowless_counts(&self, change: impl FnOnce(&mut RowlessCounts)) {
+        change(&mut self.rowless.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -280,17 +284,17 @@ impl TransferHandle {
     where
         F: Future<Output = Result<(), HaulError>> + Send + 'static,
     {
-        let silent = Arc::default();
-        let of_task = Arc::clone(&silent);
+        let rowless = Arc::default();
+        let of_task = Arc::clone(&rowless);
         let task = RunningTask::start(&engine.state, QUEUE, |context| {
             run(FileTask {
                 context,
                 kind,
                 is_dry_run,
-                silent: of_task,
+                rowless: of_task,
             })
         })?;
-        Ok(Self { task, silent })
+        Ok(Self { task, rowless })
     }
 }
 
@@ -308,9 +312,9 @@ impl TransferHandle {
     }
 
     /// How many files were skipped, and how many not deleted.
-    fn silent_counts(&self) -> (u64, u64) {
-        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        (silent.skipped, silent.not_deleted)
+    fn rowless_counts(&self) -> (u64, u64) {
+        let rowless = self.rowless.lock().unwrap_or_else(PoisonError::into_inner);
+        (rowless.skipped, rowless.not_deleted)
     }
 
     /// Bytes so far, and how many there will be if that is known.

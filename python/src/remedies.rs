@@ -22,7 +22,7 @@ fn words(remedy: &Remedy) -> Option<Cow<'_, str>> {
             return Some(format!("dir={} puts the file into it", directory.display()).into());
         }
         Remedy::Resume => "the same call resumes it",
-        Remedy::AllowRetries => "or retry more often with Client(retries=N)",
+        Remedy::AllowRetries => "or allow more retries with Client(retries=N)",
         Remedy::ExtendTimeLimit(limit) => return time_limit_words(*limit).map(Cow::Borrowed),
         Remedy::LogIn => "give credentials with auth=(USER, PASSWORD) or auth=TOKEN",
         Remedy::LogInToProxy => {

@@ -71,7 +71,7 @@ impl<T: Send + 'static> TaskContext<T> {
 }
 
 impl<T: Send + 'static> RunningTask<T> {
-    /// Starts a task, of whose results so many may wait.
+    /// Starts a task. At most `max_waiting` of its results wait to be read.
     ///
     /// # Errors
     /// In a child process.

@@ -236,7 +236,8 @@ impl PythonSync {
                 let text =
                     "files that only the target has were not deleted, since not all went well";
                 log(WARNING, text.to_owned());
-                self.task.add_silent(|silent| silent.not_deleted = count);
+                self.task
+                    .update_rowless_counts(|counts| counts.not_deleted = count);
                 Ok(())
             }
         }

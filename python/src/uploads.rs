@@ -112,7 +112,7 @@ impl Engine {
             let source = UploadJobSource::from_iterator(jobs);
             let ended = Box::pin(task.transfer(session, options, manifest, source)).await;
             let skipped = counts.done_earlier.load(Ordering::Relaxed);
-            task.add_silent(|silent| silent.skipped = skipped);
+            task.update_rowless_counts(|counts| counts.skipped = skipped);
             ended
         };
         Ok(TransferHandle::start(self, kind, is_dry_run, run)?)

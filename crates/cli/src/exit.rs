@@ -54,7 +54,7 @@ impl ExitReason {
         }
     }
 
-    /// The code for a batch. What stops all of its jobs goes before failed files.
+    /// The code for a batch. A failure that stops all jobs takes precedence over failed files.
     pub(crate) fn from_batch(summary: &BatchSummary) -> Self {
         match summary.stop_reason() {
             Some(StopReason::Interrupted) => Self::Interrupted,

@@ -1,7 +1,7 @@
 //! Messages for people: what happened, to what, and a hint what to do.
 //!
 //! One line `haul: error: ...` with the causes separated by colons, then perhaps `hint: ...`. Colour marks the words "error", "warning" and
-//! "hint" only and carries no meaning; `NO_COLOR` and pipes turn it off. Failing to write to standard error is no failure, since nobody is
+//! "hint" only and carries no meaning; `NO_COLOR` and pipes turn it off. Failing to write to standard error is not a failure, since nobody is
 //! left to tell. [`remedies`] has the flags that help, [`mod@usage`] explains wrong command lines, [`json_outputs`] selects the format of failures before any job.
 
 mod background;

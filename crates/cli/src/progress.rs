@@ -114,7 +114,7 @@ pub(crate) struct ProgressOptions {
 /// What runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgressScope {
-    /// So many single downloads.
+    /// This number of single downloads.
     Downloads(usize),
     Batch,
 }

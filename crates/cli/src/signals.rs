@@ -55,7 +55,7 @@ impl StopSignals {
     }
 }
 
-/// Ends the program without returning to `main`: after a second signal nothing is waited for.
+/// Ends the program without returning to `main`: after a second signal haul waits for nothing.
 #[expect(
     clippy::exit,
     reason = "the second signal does not wait; journals survive it as they survive a kill"

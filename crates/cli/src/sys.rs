@@ -49,7 +49,7 @@ pub(crate) fn stderr_closed() -> bool {
 /// Turns the death of this process at the limit of `ulimit -f` into an error of the write (EFBIG).
 #[expect(unsafe_code, reason = "the disposition of a signal is the process's")]
 pub(crate) fn ignore_file_size_signal() {
-    // SAFETY: SIG_IGN is no handler, so nothing of this program runs in a signal's context.
+    // SAFETY: SIG_IGN is not a handler, so nothing of this program runs in a signal's context.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }

@@ -80,7 +80,7 @@ const OUTAGE_WINDOW: Duration = Duration::from_secs(1);
 /// The least share of what is left that is worth a connection of its own.
 const MIN_SHARE: u64 = 512 << 10;
 
-/// So many shares or less come sooner over the first connection, which has a start of two round trips, and may fill the link already.
+/// Up to this number of shares come sooner over the first connection: it is two round trips ahead, and may fill the link already.
 const MIN_SHARES: u64 = 8;
 
 /// Bytes of an upload that are worth a connection of their own: three parts of the least size, so that what a slow one has left over goes
@@ -157,7 +157,7 @@ enum ControlPhase {
     Ramp { below: Option<RateSamples> },
     /// Keeping the number.
     Hold,
-    /// Trying another number; with the measurement of the number before.
+    /// Trying another number. `base` is the measurement of the previous number.
     Probe { base: RateSamples },
 }
 
@@ -332,7 +332,7 @@ impl ConnectionControl {
         }
     }
 
-    /// The first response to a download has begun, over a path with this round trip, and so many bytes are still to come. Not more
+    /// The first response to a download has begun, over a path with this round trip, and `remaining` bytes are still to come. Not more
     /// connections than a user's rate limit, in bytes a second, leaves work for.
     pub(crate) fn on_first_response(
         &mut self,
@@ -355,7 +355,7 @@ impl ConnectionControl {
         }
     }
 
-    /// The first response to an upload has come, and so many bytes are still to be sent.
+    /// The first response to an upload has come, and `remaining` bytes are still to be sent.
     pub(crate) fn on_first_upload_response(
         &mut self,
         remaining: u64,
@@ -537,7 +537,7 @@ impl ConnectionControl {
         if self.target < before {
             self.samples = RateSamples::lowered(self.target);
         } else if !was_probe || self.samples.connections() != self.target {
-            // The short windows of a ramp are no measure for a hold; those of a probe are.
+            // The short windows of a ramp cannot be compared with those of a hold; the windows of a probe can.
             self.samples = RateSamples::new(self.target);
         }
         self.phase = ControlPhase::Hold;

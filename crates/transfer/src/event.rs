@@ -119,9 +119,9 @@ pub enum TransferEvent {
     /// An upload of a batch ended.
     UploadEnded {
         upload: Arc<UploadEnd>,
-        /// Whether it was refused as the first file was, and may be as every other will be. If that turns out otherwise,
-        /// [`Self::UploadRefused`] follows.
-        is_held: bool,
+        /// Whether it was refused in the same way as the first file, so that its report waits. [`Self::UploadRefused`] follows if the
+        /// refusals turn out to be about single files.
+        is_deferred: bool,
     },
     /// The refusal of an upload that has ended is about its file alone.
     UploadRefused(Arc<UploadEnd>),

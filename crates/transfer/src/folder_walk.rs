@@ -99,7 +99,7 @@ impl FolderWalk {
         }
     }
 
-    /// Goes into a folder. Returns why it does not.
+    /// Enters a folder, or returns why it cannot.
     fn enter(&mut self, name: OsString, path: PathBuf) -> Option<FolderProblem> {
         match self.level(&name, &path) {
             Ok(level) => self.levels.push(level),
@@ -367,7 +367,7 @@ mod tests {
         symlink(".", root.join("self")).unwrap();
         // Out of the root and back into it.
         symlink("..", root.join("two-up")).unwrap();
-        // A link to a folder beside it is no loop.
+        // A link to a folder beside it is not a loop.
         symlink("a/b", root.join("twice")).unwrap();
         let (names, problems) = walk(&root, true);
         assert_eq!(

@@ -79,7 +79,7 @@ impl JobSource {
     }
 }
 
-/// The entry of a listed object, or why it has none; `None` if it is only a folder's.
+/// The entry of a listed object, or why it cannot be one; `None` if the object only stands for a folder.
 fn selected_entry(
     selection: &ObjectSelection,
     object: &ListedObject,

@@ -42,7 +42,7 @@ use patience::{PatientFile, ReadPatience};
 use source::PeekedReader;
 use url_list::UrlList;
 
-/// So many unusable lines at the beginning of a file show that it is no list.
+/// A file that begins with this number of unusable lines is not a list.
 const MAX_BAD_LINES_BEFORE_ENTRY: usize = 1000;
 
 /// The entries of a list, read on demand. Reading blocks, so a list needs a thread of its own.
@@ -50,7 +50,7 @@ const MAX_BAD_LINES_BEFORE_ENTRY: usize = 1000;
 /// An entry is returned when its line is complete. In the format of aria2, options may follow: if the user gave this format, or an entry had
 /// options, each is returned when the first byte behind it has come. A [`ListFormat::Metalink`] list is read to its
 /// end for the first entry. Errors in lines before the first entry come with it, or when the next line does not come: if there is no entry in
-/// a thousand lines, the only error is that this is no list.
+/// a thousand lines, the only error is that this is not a list.
 pub struct DownloadList {
     /// The name of the list for messages.
     name: Arc<str>,

@@ -21,7 +21,7 @@ pub enum ConnectionCount {
         /// The per-origin limit.
         max: usize,
     },
-    /// The user's number. Fewer are used only if the origin refuses so many.
+    /// The user's number. haul uses fewer only if the origin refuses some.
     Fixed(usize),
 }
 

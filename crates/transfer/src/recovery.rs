@@ -25,7 +25,7 @@ pub(crate) use policy::RecoveryPolicy;
 pub(crate) use retry::RetryNumber;
 pub use retry::{RequestRetries, RetryOptions};
 pub use shared_refusal::RefusalReach;
-pub(crate) use shared_refusal::{RefusalStep, SharedRefusal};
+pub(crate) use shared_refusal::{RefusalAction, SharedRefusal};
 
 /// The situation in which a request failed.
 #[derive(Debug, Clone, Copy)]

@@ -202,8 +202,8 @@ impl SourceSet {
         best.is_none_or(|best| best < MIN_GAIN * rate)
     }
 
-    /// Whether, when one connection is too many, it should be one of this source: of the sources with more than one connection, the
-    /// one whose connections bring least.
+    /// Whether this source should give up a connection if there is one too many: among the sources with several connections, it is
+    /// the one whose connections bring least.
     #[must_use]
     pub(crate) fn should_release(&self, source: usize) -> bool {
         let live = || {

@@ -22,7 +22,7 @@ pub enum TransferWarning {
     #[error("the origin sends no parts of the file: fetching all of it again")]
     FetchesAllAgain,
     /// The file has its name, which may not survive a power cut.
-    #[error("{} is whole and in its place, but a power cut now may take its name: {error}", .path.display())]
+    #[error("{} is complete and has its name, but a power cut may undo the rename: {error}", .path.display())]
     NameNotSynced { path: PathBuf, error: String },
     /// The file system does not keep times. It is said once for all jobs.
     #[error("{}: the file system does not keep the time of the origin's file: it has that of the download", .path.display())]
@@ -67,7 +67,7 @@ pub enum TransferWarning {
     },
     /// The Metalink document is about another version.
     #[error(
-        "the Metalink document that the origin leads to is not about the version it has: starting again without"
+        "the Metalink document that the origin links to describes another version: starting again without it"
     )]
     WrongDocument,
     /// A source is not used any more.

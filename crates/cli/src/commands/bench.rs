@@ -1,4 +1,4 @@
-//! `haul bench`: chooses the experiments, runs them, and shows what came of them.
+//! `haul bench`: chooses the experiments, runs them, and shows their results.
 
 mod load;
 mod plan;
@@ -29,7 +29,7 @@ use crate::settings::peer_tls_options;
 use plan::BenchPlan;
 use progress::BenchProgress;
 
-/// Columns of output that is no terminal.
+/// Columns of output that is not a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
 pub(crate) fn run(args: &BenchArgs) -> ExitCode {
@@ -99,7 +99,7 @@ async fn measure(plan: &BenchPlan<'_>) -> Result<BenchResults, CommandError> {
     let options = bench_options(plan)?;
     let stop = CancellationToken::new();
     let _signals = stop_on_signals(stop.clone()).map_err(|error| local_error(&error))?;
-    // Where the program is says nothing about the run.
+    // The path of the program does not matter for the run.
     let words = std::env::args().skip(1).map(|word| redacted_text(&word));
     let words = std::iter::once("haul".to_owned()).chain(words);
     let environment = bench_environment(words.collect::<Vec<_>>().join(" "));

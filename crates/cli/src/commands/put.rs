@@ -1,4 +1,4 @@
-//! `haul put`: uploads files, and says what came of each.
+//! `haul put`: uploads files, and reports each result.
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
@@ -128,7 +128,7 @@ async fn upload_files(
     Ok(report.finish(args.messages.quiet, hint, &mut *renderer))
 }
 
-/// Reports that the filter leaves none of so many files.
+/// Reports that the filter leaves out every file.
 fn report_unmatched(args: &PutArgs, count: u64, outputs: JsonOutputs) -> ExitReason {
     let folders = args
         .words

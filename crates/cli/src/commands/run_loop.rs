@@ -52,7 +52,7 @@ pub(super) fn block_on<T>(
         outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
     })?;
     let output = runtime.block_on(command);
-    // A name lookup that hangs in the system's resolver is not waited for.
+    // Does not wait for a name lookup that hangs in the system's resolver.
     runtime.shutdown_background();
     output
 }
@@ -170,7 +170,7 @@ impl RunLoop {
                 Some(end) = engines.join_next() => output = engine_output(end),
                 () = sleep_until(started + state.next_frame) => {}
             }
-            // A batch may send so many events that the timer never fires.
+            // A batch may send events so fast that the timer never fires.
             state.draw_if_due();
         }
         // The output may still wait when the channel of events has closed.

@@ -21,7 +21,7 @@ use crate::{message, output, report};
 /// Runs the downloads, and reports files of documents that cannot be downloaded.
 ///
 /// # Errors
-/// See [`StartError`]. A failed job is no error.
+/// See [`StartError`]. A failed job is not an error.
 pub(super) async fn run(
     args: &GetArgs,
     client: ClientConfig,
@@ -57,7 +57,7 @@ pub(super) async fn run(
 /// The first signal stops the jobs, the second ends the process.
 ///
 /// # Errors
-/// See [`StartError`]. A failed job is no error.
+/// See [`StartError`]. A failed job is not an error.
 pub(super) async fn run_downloads(
     client: ClientConfig,
     options: GetOptions,

@@ -8,7 +8,7 @@ use std::path::Path;
 /// A command line of another program: what follows the name of its command.
 pub(super) struct ForeignLine<'a> {
     command: &'a str,
-    /// The words that are no flags. The value of a flag is among them if it is a word of its own.
+    /// The words that are not flags. The value of a flag is among them if it is a word of its own.
     operands: Vec<&'a str>,
     is_recursive: bool,
     has_flags: bool,
@@ -26,7 +26,7 @@ impl<'a> ForeignLine<'a> {
         }
     }
 
-    /// What to run instead; `None` for a word that is no command anywhere.
+    /// What to run instead; `None` for a word that is not a command anywhere.
     pub(super) fn hint(&self) -> Option<String> {
         Some(match self.command {
             "s3" => self.without_s3(),
@@ -168,7 +168,7 @@ pub(super) fn moved_flags_hint(
         let (before, after) = words.split_at(at);
         let (command, after) = after.split_first()?;
         let is_plain = |word: &&String| !word.starts_with('-');
-        // Values of these flags are no secrets.
+        // Values of these flags are not secrets.
         let is_shown = |word: &String| {
             !word.starts_with('-')
                 || PLAIN_FLAGS.contains(&word.split('=').next().unwrap_or_default())

@@ -8,34 +8,35 @@ use haul_transfer::GetError;
 use haul_transfer::bucket::BucketError;
 use haul_transfer::put::PutError;
 
-/// The commands whose flags differ.
+/// Commands with the same flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HintCommand {
+enum CommandGroup {
     Get,
-    Put,
+    /// `put`, `sync`, `cp`, `rm` and `ls`.
+    Store,
     Tunnel,
 }
 
 /// What the user can do about a failed download.
 pub(crate) fn error_hint(error: &GetError) -> Option<String> {
-    hint_text(&error.remedies(), HintCommand::Get)
+    hint_text(&error.remedies(), CommandGroup::Get)
 }
 
 /// What the user of downloads can do, by the remedies of a row.
 pub(crate) fn remedies_hint(remedies: &[Remedy]) -> Option<String> {
-    hint_text(remedies, HintCommand::Get)
+    hint_text(remedies, CommandGroup::Get)
 }
 
 /// What the user can do about a failed upload.
 pub(crate) fn upload_hint(error: &PutError) -> Option<String> {
-    hint_text(&error.remedies(), HintCommand::Put)
+    hint_text(&error.remedies(), CommandGroup::Store)
 }
 
 /// What the user can do about an operation on a bucket that ended.
 pub(crate) fn bucket_hint(error: &BucketError) -> Option<String> {
     match error {
         BucketError::Interrupted => None,
-        BucketError::Store(error) => hint_text(&error.remedies(), HintCommand::Put),
+        BucketError::Store(error) => hint_text(&error.remedies(), CommandGroup::Store),
     }
 }
 
@@ -50,15 +51,15 @@ pub(crate) fn tunnel_hint(error: &haul_net::Error) -> Option<String> {
         Kind::Tls(TlsProblem::NotTls | TlsProblem::PlainHttp) if !is_of_proxy => {
             Some("the target does not speak TLS on this port: leave out --target-tls".to_owned())
         }
-        _ => hint_text(&error.remedies(), HintCommand::Tunnel),
+        _ => hint_text(&error.remedies(), CommandGroup::Tunnel),
     }
 }
 
-fn hint_text(remedies: &[Remedy], command: HintCommand) -> Option<String> {
+fn hint_text(remedies: &[Remedy], command: CommandGroup) -> Option<String> {
     remedies_text(remedies, |remedy| words(remedy, command))
 }
 
-fn words(remedy: &Remedy, command: HintCommand) -> Option<Cow<'_, str>> {
+fn words(remedy: &Remedy, command: CommandGroup) -> Option<Cow<'_, str>> {
     let text = match remedy {
         Remedy::Advice(text) => return Some(Cow::Borrowed(text)),
         Remedy::DownloadFolder(list) => {
@@ -71,15 +72,15 @@ fn words(remedy: &Remedy, command: HintCommand) -> Option<Cow<'_, str>> {
             return Some(format!("-d {} puts the file into it", directory.display()).into());
         }
         Remedy::ExtendTimeLimit(limit) => time_limit_words(*limit),
-        Remedy::Resume if command == HintCommand::Put => "the same command sends the rest",
+        Remedy::Resume if command == CommandGroup::Store => "the same command sends the rest",
         Remedy::Resume => "the same command resumes the download",
         Remedy::AbortUpload => {
             "haul put --abort with the same arguments removes the parts that were sent"
         }
-        Remedy::AllowRetries => "or retry more often with --retries N",
+        Remedy::AllowRetries => "or allow more retries with --retries N",
         Remedy::LogIn => "give credentials with -u USER, --bearer or --netrc",
         Remedy::UseSeveralConnections => "-x N uses several all the same",
-        Remedy::AllowOpenFiles if command == HintCommand::Get => {
+        Remedy::AllowOpenFiles if command == CommandGroup::Get => {
             "too many open files: raise the limit with ulimit -n N, or use a lower -x N or fewer URLs at once"
         }
         Remedy::AllowOpenFiles => "too many open files: raise the limit with ulimit -n N",
@@ -110,8 +111,8 @@ fn words(remedy: &Remedy, command: HintCommand) -> Option<Cow<'_, str>> {
 }
 
 /// What is done about a connection.
-fn connection_words(remedy: &Remedy, command: HintCommand) -> Option<&'static str> {
-    let is_tunnel = command == HintCommand::Tunnel;
+fn connection_words(remedy: &Remedy, command: CommandGroup) -> Option<&'static str> {
+    let is_tunnel = command == CommandGroup::Tunnel;
     Some(match remedy {
         Remedy::LogInToProxy if is_tunnel => {
             "log in with -U USER; see haul tunnel --help for other ways"

@@ -202,7 +202,7 @@ fn command_path(error: &Error) -> String {
     below.map_or_else(|| name.clone(), |below| format!("{name} {below}"))
 }
 
-/// The usage text of an error; an error about a value has none.
+/// The usage text of an error; `None` for an error about a value.
 fn usage_text(error: &Error) -> String {
     match error.get(ContextKind::Usage) {
         Some(ContextValue::StyledStr(usage)) => usage.to_string(),
@@ -239,7 +239,7 @@ fn is_flag_of_any_command(flag: &str) -> bool {
     })
 }
 
-/// Whether a flag is probably meant as another: its beginning, or at most two mistakes in typing it.
+/// Whether a flag is probably a mistyped other flag: the beginning of its name, or the name with at most two typing errors.
 fn is_misspelling(flag: &str, meant: &str) -> bool {
     meant.starts_with(flag) || strsim::damerau_levenshtein(flag, meant) <= 2
 }

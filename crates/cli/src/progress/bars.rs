@@ -102,7 +102,7 @@ impl Renderer for BarRenderer {
     }
 }
 
-/// Standard error, even if it is no terminal: `--progress bar` draws anyway.
+/// Standard error, even if it is not a terminal: `--progress bar` draws anyway.
 #[derive(Debug, Clone)]
 struct StderrTerm(Term);
 

@@ -127,7 +127,7 @@ impl Renderer for JsonRenderer {
     }
 }
 
-/// The object of an event. A failure has none: [`Renderer::job_failed`] has more about it.
+/// The object of an event. `None` for a failure: [`Renderer::job_failed`] prints more about it.
 pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value> {
     let object = match event {
         TransferEvent::Started { url, .. } => json!({"event": "started", "url": redacted_url(url)}),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Default memory: after so many seconds two thirds of the rate come from newer observations.
+/// Default memory in seconds: after this time two thirds of the rate come from newer observations.
 const MEMORY: f64 = 2.0;
 
 /// Observations closer together than this count as one: over a shorter time a rate is mostly noise.
@@ -70,7 +70,7 @@ impl RateMeter {
 
     /// How long `missing` more will take at this rate, if that is known.
     pub(super) fn time_for(&self, missing: u64) -> Option<Duration> {
-        /// A longer time is no estimate.
+        /// A longer time is not an estimate.
         const LONGEST: f64 = 1000.0 * 3600.0;
         let seconds = missing as f64 / self.per_second();
         (seconds.is_finite() && seconds < LONGEST).then(|| Duration::from_secs_f64(seconds))

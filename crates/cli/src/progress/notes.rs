@@ -51,7 +51,7 @@ impl EventMessages {
                 let (reason, seconds) = (sanitize(&reason.to_string()), seconds_text(*wait));
                 let then = match attempt {
                     _ if wait.is_zero() => "trying again at once".to_owned(),
-                    // Other connections still deliver: this is no retry.
+                    // Other connections still deliver: this is not a retry.
                     0 => format!("no new connection for {seconds}"),
                     _ => format!("trying again in {seconds} ({attempt} of {limit})"),
                 };

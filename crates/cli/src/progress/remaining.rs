@@ -19,7 +19,7 @@ const MEMORY: (f64, f64) = (10.0, 60.0);
 /// A silence in seconds that means nothing: a wait before a retry, or a group of files being synced.
 const QUIET: f64 = 3.0;
 
-/// Nor does a silence as long as so many files usually take.
+/// Nor does a silence as long as this number of files usually takes.
 const FILES: f64 = 4.0;
 
 #[derive(Debug, Default)]

@@ -58,7 +58,7 @@ pub(crate) fn retry_options(args: &ConnectionArgs) -> RetryOptions {
     }
 }
 
-/// Without a rate, files of a batch have the engine's.
+/// Without a rate, the default of the engine applies to the files of a batch.
 pub(crate) fn download_limits(args: &DownloadLimitArgs) -> DownloadLimits {
     DownloadLimits {
         min_rate: args.min_rate.map(|rate| rate.0),

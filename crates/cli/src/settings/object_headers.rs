@@ -27,7 +27,7 @@ pub(crate) fn object_headers(
         let field: HeaderName = format!("x-amz-meta-{}", name.to_ascii_lowercase())
             .parse()
             .map_err(|_| SettingError::new(format!("{name:?} cannot be the name of metadata")))?;
-        // What is beyond ASCII cannot be signed.
+        // A value that is not ASCII cannot be signed.
         if !value.is_ascii() {
             let text =
                 format!("--metadata {name}: the value is not ASCII, and S3 accepts only ASCII");

@@ -52,7 +52,7 @@ pub(super) fn check_use(proxies: &[Proxy], given: &GivenOptions) -> Result<(), S
     }
 }
 
-/// A warning for each entry of the variable that cannot be used. A flag has none: it refuses them.
+/// A warning for each entry of the variable that cannot be used. A flag has no warnings: it refuses such entries.
 pub(crate) fn no_proxy_warnings(rules: &ProxyRules) -> impl Iterator<Item = String> + '_ {
     let name = rules.no_proxy_variable.unwrap_or("no_proxy");
     let unusable = rules.no_proxy.errors().iter();

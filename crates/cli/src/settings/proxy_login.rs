@@ -168,7 +168,7 @@ impl PromptedPasswords {
         can_ask || self.known().contains_key(user_at_proxy)
     }
 
-    /// The password, which is asked for unless it is known.
+    /// The known password, or the one that the user enters.
     fn ask(&self, user_at_proxy: &str) -> Result<Secret, SettingError> {
         if let Some(known) = self.known().get(user_at_proxy).cloned() {
             return Ok(known);

@@ -127,7 +127,7 @@ fn parse_target(text: &str) -> Result<UploadTarget, SettingError> {
     Ok(UploadTarget::Url(url))
 }
 
-/// Flags that mean nothing for the kind of target are mistakes.
+/// Refuses flags that have no effect on this kind of target.
 fn check_flags(args: &PutArgs, target: &UploadTarget) -> Result<(), SettingError> {
     if matches!(target, UploadTarget::Object(_)) {
         return if args.login.is_given() {

@@ -20,7 +20,7 @@ pub(crate) fn world_readable_warning(path: &Path) -> Option<String> {
 /// Reads the signing key that a flag names.
 ///
 /// # Errors
-/// The file cannot be read, or is no key.
+/// The file cannot be read, or is not a key.
 pub(crate) fn read_signing_key(flag: &str, path: &Path) -> Result<SigningKey, SettingError> {
     SigningKey::read(path).map_err(|error| {
         let hint = match &error {

@@ -109,7 +109,7 @@ fn plain_job(args: &GetArgs, url: Url) -> Result<DownloadJob, SettingError> {
             Some(directory) => directory.join(file),
             None => file.clone(),
         }),
-        // An empty directory joined with a name is the name alone, which is how it is shown.
+        // An empty directory joined with a name is the name alone, and messages show it like that.
         None => JobOutput::Directory(output.directory.clone().unwrap_or_default()),
     };
     Ok(DownloadJob {

@@ -289,7 +289,7 @@ fn listeners_of_flags(
     Ok(listeners)
 }
 
-/// What is wrong with a SPEC. The text is not repeated: if the name of a flag was forgotten it may be a login.
+/// The error of a SPEC. It does not repeat the SPEC, which may be a login whose flag was forgotten.
 fn spec_error(number: usize, error: &TunnelSpecError) -> SettingError {
     use ListenAddressError as Listen;
     let text = match error {

@@ -1,4 +1,4 @@
-//! When a batch has so many failures that it should stop.
+//! The number or share of failures that stops a batch.
 
 use std::str::FromStr;
 

@@ -130,7 +130,7 @@ fn difference_text(difference: VersionDifference) -> &'static str {
 }
 
 /// How a file differs from what the user expects of all files: it may be the error page of an earlier run. `None` also where there
-/// is no file.
+/// is not a file.
 pub(super) fn unexpected_content(
     path: &Path,
     expected: &ContentExpectation,

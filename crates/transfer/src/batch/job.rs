@@ -27,7 +27,7 @@ pub(super) struct BatchJob {
     pub(super) download: DownloadJob,
     /// The number of the source in use; see [`DownloadJob::source_urls`].
     source: usize,
-    /// Decides what failures lead to. Made at the first failure: most jobs have none.
+    /// Decides what follows a failure. Made at the first failure: most jobs do not fail.
     recovery: Option<Box<RecoveryPolicy>>,
     pub(super) line: u64,
     /// The final path of the file, or the name of its entry in the archive. A file that has neither is known by its staging
@@ -147,7 +147,7 @@ impl BatchJob {
         })
     }
 
-    /// What is known of the sources, once one has failed.
+    /// The state of the sources; `None` until one has failed.
     pub(super) fn failed_sources(&self) -> Option<&SourceSet> {
         self.recovery.as_ref().map(|recovery| recovery.sources())
     }
@@ -323,7 +323,7 @@ pub(super) fn manifest_path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The line as it appears in the manifest: URLs of the command line have none.
+/// The line as it appears in the manifest: `None` for URLs of the command line.
 pub(super) fn manifest_line(line: u64) -> Option<u64> {
     Some(line).filter(|line| *line > 0)
 }

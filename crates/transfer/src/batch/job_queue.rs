@@ -98,7 +98,7 @@ impl JobQueue {
         self.lock().running_jobs()
     }
 
-    /// What to do next, and whether there may be more to do after that.
+    /// The next step, and whether another may follow it at once.
     pub(super) fn next(&self) -> (DispatchDecision<Box<BatchJob>>, bool) {
         let now = self.now();
         let mut dispatcher = self.lock();

@@ -24,13 +24,13 @@ pub struct BatchOptions {
     pub error_limit: Option<ErrorLimit>,
     /// Checksums to compute for each file, without a digest, beside those of its entry.
     pub checksums: Vec<Checksum>,
-    /// Whether files are written behind links to folders below the directory. Otherwise their jobs fail: whoever put such a link there may
+    /// Whether files are written behind links to folders below the directory. Otherwise their jobs fail: the user who put such a link there may
     /// lead them anywhere.
     pub follows_links: bool,
     /// Whether rows of all jobs are published as events, or only those of failed jobs.
     pub report_every_row: bool,
-    /// Whether the published row of an entry that repeats another one has the result of that one, which is kept for it on the disk. Otherwise,
-    /// and in the manifest in any case, it only says that the entry was skipped.
+    /// Whether the published row of an entry that repeats another one has the result of that other entry, which is kept on the disk. If
+    /// not, the row only says that the entry was skipped. The row in the manifest always does.
     pub repeats_have_results: bool,
     /// Whether all entries are objects of one bucket: what refuses the first of them may refuse every other, and ends the batch.
     pub has_one_bucket: bool,

@@ -16,7 +16,7 @@ use crate::archive::ArchiveError;
 use crate::error::{GetError, LocalError, OriginError};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::manifest::{JobRowState, Manifest, ManifestError, ManifestRow, ManifestRowError};
-use crate::recovery::{RefusalReach, RefusalStep, SharedRefusal};
+use crate::recovery::{RefusalAction, RefusalReach, SharedRefusal};
 
 #[derive(Debug)]
 pub(super) struct JobOutcome {
@@ -26,7 +26,7 @@ pub(super) struct JobOutcome {
     /// The path of the file that the entry repeats, if it does and its row shall have the result of that file.
     pub(super) repeated_path: Option<String>,
     /// Whether the row is published only if refusals turn out to be about single files.
-    is_held: bool,
+    is_deferred: bool,
 }
 
 impl JobOutcome {
@@ -52,7 +52,7 @@ impl JobOutcome {
             row,
             error: None,
             repeated_path: None,
-            is_held: false,
+            is_deferred: false,
         }
     }
 
@@ -84,7 +84,7 @@ pub(super) struct OutcomeRecorder {
     /// Finds out whether one refusal hits every job, where that is possible.
     refusals: Option<SharedRefusal>,
     /// Failed rows that are published if it does not.
-    held_rows: Vec<ManifestRow>,
+    deferred_rows: Vec<ManifestRow>,
     /// Outcomes whose rows are not written yet.
     pending: Vec<JobOutcome>,
     /// How many of those are failures.
@@ -111,7 +111,7 @@ impl OutcomeRecorder {
             manifest,
             published_rows,
             refusals: options.has_one_bucket.then(SharedRefusal::default),
-            held_rows: Vec::new(),
+            deferred_rows: Vec::new(),
             pending: Vec::new(),
             pending_failures: 0,
             manifest_failed: false,
@@ -120,7 +120,7 @@ impl OutcomeRecorder {
 
     /// Records the end of a job. It is counted and published when its row is written.
     pub(super) fn record(&mut self, mut outcome: JobOutcome) {
-        outcome.is_held = self.is_held(&outcome);
+        outcome.is_deferred = self.is_deferred(&outcome);
         if let Some(error) = outcome.error.as_ref().filter(|error| stops_batch(error)) {
             self.halt(error);
             // A broken archive stream is reported once, as the reason why the batch ended, not for each file on its
@@ -181,7 +181,7 @@ impl OutcomeRecorder {
             row,
             error,
             repeated_path,
-            is_held,
+            is_deferred,
         } = outcome;
         match (&mut self.published_rows, repeated_path) {
             (Some(rows), Some(path)) => {
@@ -199,14 +199,14 @@ impl OutcomeRecorder {
                     })
                 ) =>
             {
-                self.publish_row(row, error.as_ref(), is_held);
+                self.publish_row(row, error.as_ref(), is_deferred);
             }
             (Some(rows), None) => {
                 let repeats = rows.add(&row);
-                self.publish_row(row, error.as_ref(), is_held);
+                self.publish_row(row, error.as_ref(), is_deferred);
                 self.publish_repeats(repeats);
             }
-            (None, _) => self.publish_row(row, error.as_ref(), is_held),
+            (None, _) => self.publish_row(row, error.as_ref(), is_deferred),
         }
     }
 
@@ -231,7 +231,7 @@ impl OutcomeRecorder {
         }
     }
 
-    fn publish_row(&mut self, row: ManifestRow, error: Option<&GetError>, is_held: bool) {
+    fn publish_row(&mut self, row: ManifestRow, error: Option<&GetError>, is_deferred: bool) {
         self.counters.count_outcome(&row, error);
         if let Some(reason) = self
             .error_limit
@@ -242,7 +242,7 @@ impl OutcomeRecorder {
         }
         match row.state {
             _ if self.report_every_row => self.send(row),
-            JobRowState::Failed if is_held => self.held_rows.push(row),
+            JobRowState::Failed if is_deferred => self.deferred_rows.push(row),
             JobRowState::Failed => self.send(row),
             JobRowState::Done | JobRowState::Skipped => {}
         }
@@ -251,15 +251,15 @@ impl OutcomeRecorder {
             .as_ref()
             .is_some_and(SharedRefusal::is_settled)
         {
-            for row in std::mem::take(&mut self.held_rows) {
+            for row in std::mem::take(&mut self.deferred_rows) {
                 self.send(row);
             }
         }
     }
 
-    /// Looks whether one refusal hits every job, which ends the batch. Returns whether the failed row is one of many then, and is
-    /// published only if it turns out otherwise.
-    fn is_held(&mut self, outcome: &JobOutcome) -> bool {
+    /// Ends the batch if one refusal hits every job. Returns whether the row repeats that refusal, and is published only if the refusals
+    /// turn out to be about single files.
+    fn is_deferred(&mut self, outcome: &JobOutcome) -> bool {
         let Some(refusals) = &mut self.refusals else {
             return false;
         };
@@ -273,19 +273,19 @@ impl OutcomeRecorder {
         else {
             return false;
         };
-        let step = refusals.on_refused(reach, &cause);
-        if matches!(step, RefusalStep::End | RefusalStep::TellAndEnd) {
+        let action = refusals.on_refused(reach, &cause);
+        if matches!(action, RefusalAction::Stop | RefusalAction::ReportAndStop) {
             let text = error.response_text().unwrap_or("refused");
             let reason = format!("{text}: every other file would be refused in the same way");
             self.counters.stop(StopReason::Refused, reason);
             self.stop.cancel();
         }
-        matches!(step, RefusalStep::Hold | RefusalStep::End)
+        matches!(action, RefusalAction::Defer | RefusalAction::Stop)
     }
 
     fn send(&self, row: ManifestRow) {
         let event = TransferEvent::BatchRow(Box::new(row));
-        // Blocking costs much even if there is room. A closed channel is no reason to stop.
+        // Blocking costs much even if there is room. A closed channel is not a reason to stop.
         if let Err(TrySendError::Full(event)) = self.events.try_send(event) {
             let _ = self.events.blocking_send(event);
         }

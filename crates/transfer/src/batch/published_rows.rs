@@ -16,10 +16,10 @@ use crate::manifest::{ManifestRow, ParsedFields, RowTimings};
 /// Bytes that are written at once: some 200 results.
 const BLOCK: usize = 64 << 10;
 
-/// Bytes of results, some millions of files. Behind them no more are kept, and their repeats only say that they were skipped.
+/// Bytes of results to keep, for some millions of files. The repeats of later files only say that they were skipped.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The same where the file system has no unnamed files, so that they stay in memory.
+/// The same limit if the file system has no unnamed files, so that the results stay in memory.
 const MAX_MEMORY: u64 = 32 << 20;
 
 /// The published rows of files.
@@ -37,14 +37,14 @@ pub(super) struct PublishedRows {
     waiting: HashMap<u64, WaitingRepeats>,
     hasher: RandomState,
     max_bytes: u64,
-    /// Whether a result was not kept: who has none may have been published.
+    /// Whether a result was not kept. Then a file without a result may have been published.
     is_full: bool,
 }
 
 /// Entries that repeat one file.
 #[derive(Debug)]
 struct WaitingRepeats {
-    /// The row of the first of them, without a result.
+    /// The row of the first entry, without a result.
     row: ManifestRow,
     /// The lines of all.
     lines: Vec<Option<u64>>,

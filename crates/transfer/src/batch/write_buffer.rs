@@ -1,10 +1,10 @@
 //! Fetched files wait here until there are enough of them to be worth a write.
 //!
 //! A body in memory is hashed, written into an unnamed file, and stored with its validators. The open file goes to the
-//! [commit thread](super::commit), which alone makes it durable and visible. All of this may wait for the disk, so it is
-//! done where blocking is allowed ([`blocking`]). That costs as much as writing a file, so it is done for a group of
-//! files, by the worker that fetched the last one. A slow disk thus holds up the workers, and no more files pile up than
-//! the buffer and its running flushes hold.
+//! [commit thread](super::commit), which alone makes it durable and visible. All of this may wait for the disk, so it runs
+//! where blocking is allowed ([`blocking`]). Going there costs as much as writing a file, so the worker that fetched the last
+//! file of a group does it for the whole group. A slow disk thus slows the workers down: no more files wait than the buffer
+//! and its running flushes hold.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -14,7 +14,7 @@ use super::retries::{BucketError, retrying};
 use super::selection::{NamedObjects, SelectedObjects};
 use super::session::StoreSession;
 use crate::event::{TransferEvent, TransferEventSender};
-use crate::recovery::{RefusalReach, RefusalStep, SharedRefusal};
+use crate::recovery::{RefusalAction, RefusalReach, SharedRefusal};
 
 /// Requests at a time.
 const PARALLEL_DELETES: usize = 8;
@@ -34,8 +34,8 @@ pub struct DeletionSummary {
     pub deleted: u64,
     /// What was not.
     pub failed: u64,
-    /// How many of these have no event: they were refused as the first one was.
-    pub refused_alike: u64,
+    /// How many of the failures have no event: the store refused them in the same way as the first.
+    pub repeated_refusals: u64,
 }
 
 /// Why a deletion ended early.
@@ -52,13 +52,13 @@ pub enum DeletionError {
         /// How many were listed and not tried.
         not_tried: usize,
     },
-    /// The list of what is to delete, which was in a temporary file, is lost.
+    /// The temporary file with the list of objects to delete cannot be read.
     #[error("cannot read the temporary list of files to delete")]
     List(#[source] std::io::Error),
-    /// There are more keys than may be deleted, so that none was.
+    /// There are more keys than the user allows. None was deleted.
     #[error("there are more than {max} objects to delete")]
     TooMany {
-        /// The most that may be.
+        /// The most that may be deleted.
         max: u64,
     },
 }
@@ -70,7 +70,7 @@ fn not_tried_text(count: usize) -> String {
     }
 }
 
-/// Deletes what addresses name. With `max` all keys are counted before the first is deleted (row F28).
+/// Deletes the objects that addresses name. With `max` all keys are counted before the first is deleted (row F28).
 pub async fn delete_named(
     session: &StoreSession,
     named: &[NamedObjects],
@@ -164,7 +164,7 @@ pub struct ObjectDeletion {
     /// Finds out whether one refusal hits every key.
     refusals: SharedRefusal,
     /// Failures that are reported if it does not.
-    held: Vec<DeletionFailure>,
+    deferred: Vec<DeletionFailure>,
 }
 
 /// The result of one request.
@@ -192,7 +192,7 @@ impl ObjectDeletion {
             requests: JoinSet::new(),
             summary: DeletionSummary::default(),
             refusals: SharedRefusal::default(),
-            held: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
@@ -227,10 +227,12 @@ impl ObjectDeletion {
             return Ok(());
         }
         while self.requests.len() >= PARALLEL_DELETES {
-            self.take_response().await?;
+            if let Err(error) = self.take_response().await {
+                return Err(self.abandon(error).await);
+            }
         }
         self.requests.spawn(async move {
-            // The result of a request that is dropped is unknown, so it runs to its end.
+            // If this request were dropped, nobody would know which keys the store deleted. It runs to its end.
             let never = CancellationToken::new();
             let result = retrying(&session.retry, &never, || {
                 session.client.delete_objects(&bucket, &keys)
@@ -252,24 +254,27 @@ impl ObjectDeletion {
         }
     }
 
-    /// Deletes nothing more: waits for the requests under way, whose keys are reported, and returns why it ends.
+    /// Sends nothing more, waits for the requests under way, reports their keys, and returns `reason`. A dry run reports the keys that wait.
     pub async fn abandon(&mut self, reason: BucketError) -> DeletionError {
-        let reported = if self.options.dry_run {
-            self.send().await
-        } else {
-            self.take_all_responses().await
-        };
-        reported.err().unwrap_or_else(|| reason.into())
-    }
-
-    async fn take_all_responses(&mut self) -> Result<(), DeletionError> {
-        while !self.requests.is_empty() {
-            self.take_response().await?;
+        if self.options.dry_run {
+            let keys = std::mem::take(&mut self.keys);
+            self.report_deleted(self.bucket.clone(), keys).await;
         }
-        Ok(())
+        // The reason came first.
+        let _ = self.take_all_responses().await;
+        reason.into()
     }
 
-    async fn take_response(&mut self) -> Result<(), DeletionError> {
+    /// Waits for every request under way, also after one of them has failed, and returns the first error.
+    async fn take_all_responses(&mut self) -> Result<(), BucketError> {
+        let mut result = Ok(());
+        while !self.requests.is_empty() {
+            result = result.and(self.take_response().await);
+        }
+        result
+    }
+
+    async fn take_response(&mut self) -> Result<(), BucketError> {
         let Some(ended) = self.requests.join_next().await else {
             return Ok(());
         };
@@ -290,7 +295,7 @@ impl ObjectDeletion {
             self.report_failure(bucket, failure).await;
         }
         if self.refusals.is_settled() {
-            for failure in std::mem::take(&mut self.held) {
+            for failure in std::mem::take(&mut self.deferred) {
                 self.send_failure(failure).await;
             }
         }
@@ -303,7 +308,7 @@ impl ObjectDeletion {
         }
         self.summary.deleted += keys.len() as u64;
         let deleted = DeletedFiles::Objects { bucket, keys };
-        // A closed channel is no reason to stop.
+        // A closed channel is not a reason to stop.
         let _ = self
             .events
             .send(TransferEvent::Deleted(Box::new(deleted)))
@@ -314,16 +319,18 @@ impl ObjectDeletion {
         self.summary.failed += 1;
         // An error in a response of 200 has no status of its own.
         let reach = RefusalReach::of_response(StatusCode::OK, &failure.code);
-        let step = if self.options.shares_refusals {
+        let action = if self.options.shares_refusals {
             self.refusals.on_refused(reach, &failure.code)
         } else {
-            RefusalStep::Tell
+            RefusalAction::Report
         };
         let failure = DeletionFailure::Object { bucket, failure };
-        match step {
-            RefusalStep::Tell | RefusalStep::TellAndEnd => self.send_failure(failure).await,
-            RefusalStep::Hold => self.held.push(failure),
-            RefusalStep::End => {}
+        match action {
+            RefusalAction::Report | RefusalAction::ReportAndStop => {
+                self.send_failure(failure).await;
+            }
+            RefusalAction::Defer => self.deferred.push(failure),
+            RefusalAction::Stop => {}
         }
     }
 
@@ -353,7 +360,7 @@ impl ObjectDeletion {
         self.send().await?;
         self.take_all_responses().await?;
         self.check_refusals().await?;
-        self.summary.refused_alike = self.held.len() as u64;
+        self.summary.repeated_refusals = self.deferred.len() as u64;
         Ok(self.summary)
     }
 }
@@ -361,22 +368,18 @@ impl ObjectDeletion {
 #[cfg(test)]
 mod tests {
     use crate::recovery::RetryOptions;
-    use haul_lab::{ObjectStore, StoreRequest};
+    use haul_lab::{ObjectStore, StoreFault, StoreRequest};
     use haul_net::ClientConfig;
     use haul_s3::S3Config;
+    use tokio::sync::mpsc::Receiver;
 
     use super::*;
 
-    /// A signal while requests are under way: they end, what they deleted is counted, and no other begins.
-    #[tokio::test]
-    async fn f28_deletions_stop_when_they_are_told_to() {
-        let stop = CancellationToken::new();
-        let stop_at_store = stop.clone();
-        let store = ObjectStore::start_with(move |_| {
-            stop_at_store.cancel();
-            None
-        })
-        .await;
+    /// A deletion at this store, and its events, for which there is room.
+    async fn start_deletion(
+        store: &ObjectStore,
+        stop: &CancellationToken,
+    ) -> (ObjectDeletion, Receiver<TransferEvent>) {
         let config = S3Config {
             endpoint_url: Some(store.url().parse().unwrap()),
             no_sign_request: true,
@@ -393,8 +396,61 @@ mod tests {
             dry_run: false,
             shares_refusals: true,
         };
-        let (events, _received) = tokio::sync::mpsc::channel(16);
-        let mut deletion = ObjectDeletion::new(session, options, events);
+        let (events, received) = tokio::sync::mpsc::channel(16);
+        (ObjectDeletion::new(session, options, events), received)
+    }
+
+    /// A request that fails as a whole does not hide what those beside it have deleted, whether it ends before all keys are sent or after.
+    #[tokio::test]
+    async fn f28_a_failed_request_does_not_hide_the_results_of_others() {
+        for requests in [2, PARALLEL_DELETES + 1] {
+            let store = ObjectStore::start_with(|request| {
+                (request.number == 0).then_some(StoreFault::Error(403, "AccessDenied"))
+            })
+            .await;
+            let (mut deletion, mut events) =
+                start_deletion(&store, &CancellationToken::new()).await;
+            let key = |number| format!("key-{number:05}");
+            let all: Vec<String> = (0..requests * MAX_DELETED_KEYS).map(key).collect();
+            for key in &all {
+                store.insert(key, b"");
+            }
+            let delete_all = async {
+                for key in &all {
+                    deletion.add("bucket", key.clone()).await?;
+                }
+                deletion.finish().await
+            };
+            let error = delete_all.await.unwrap_err().to_string();
+            assert!(error.contains("AccessDenied"), "{error}");
+            let mut reported = Vec::new();
+            while let Some(event) = events.recv().await {
+                if let TransferEvent::Deleted(deleted) = event
+                    && let DeletedFiles::Objects { keys, .. } = *deleted
+                {
+                    reported.extend(keys);
+                }
+            }
+            reported.sort_unstable();
+            let mut left = store.keys();
+            left.extend(reported.iter().cloned());
+            left.sort_unstable();
+            assert!(reported.len() >= (requests - 2).max(1) * MAX_DELETED_KEYS);
+            assert_eq!(left, all);
+        }
+    }
+
+    /// A signal while requests are under way: they end, what they deleted is counted, and no other begins.
+    #[tokio::test]
+    async fn f28_deletions_stop_when_they_are_told_to() {
+        let stop = CancellationToken::new();
+        let stop_at_store = stop.clone();
+        let store = ObjectStore::start_with(move |_| {
+            stop_at_store.cancel();
+            None
+        })
+        .await;
+        let (mut deletion, _events) = start_deletion(&store, &stop).await;
         for number in 0..MAX_DELETED_KEYS {
             let key = format!("key-{number}");
             store.insert(&key, b"");

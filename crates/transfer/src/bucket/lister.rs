@@ -25,10 +25,10 @@ const PAGES_AHEAD: usize = 4;
 /// A prefix with more folders is listed as a whole.
 const MAX_SPLIT: usize = 500;
 
-/// Folders that contain nothing but one folder are entered so often to find a place to split.
+/// How many folders with a single folder in them haul enters to find a place to split.
 const MAX_DESCENT: usize = 8;
 
-/// More pages without an object, one after the other, are no list. A store that hides what was deleted may have some.
+/// More consecutive pages without an object are an endless list. A store that hides deleted objects may have some.
 const MAX_EMPTY_PAGES: u32 = 1000;
 
 /// A page of objects, or why there are no more.
@@ -88,7 +88,7 @@ impl ObjectLister {
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             if let Err(error) = listing.await {
-                // That nobody listens is no error.
+                // A closed channel is not an error.
                 let _ = sender.send(Err(error)).await;
             }
         });

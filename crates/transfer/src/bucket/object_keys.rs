@@ -161,7 +161,7 @@ pub enum KeyRule {
 }
 
 impl KeyFilter {
-    /// These rules. If the first one includes, other keys are excluded: that is what whoever writes only `--include` wants.
+    /// A filter of these rules. If the first rule includes, other keys are excluded: a user who writes only `--include` wants that.
     #[must_use]
     pub fn new(rules: Vec<KeyRule>) -> Self {
         Self { rules }

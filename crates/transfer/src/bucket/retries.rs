@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::ErrorClass;
 use crate::recovery::{RequestRetries, RetryOptions};
 
-/// A response that cannot be understood may be cut; one that is the same so often is not.
+/// An unreadable response may be cut. One that repeats this number of times is not cut, so haul gives up.
 const MAX_SAME_RESPONSES: u32 = 3;
 
 /// Why an operation on a bucket ended.

@@ -25,7 +25,7 @@ pub struct ObjectSelection {
     pattern: Option<KeyPattern>,
     /// What the part of a key behind the prefix must match.
     filter: KeyFilter,
-    /// How much of a key is no part of a name: the folder of the prefix.
+    /// Length of the folder in the prefix. Names of files begin after it.
     folder_length: usize,
 }
 

@@ -5,7 +5,7 @@
 //! thing: *the connections that were not refused are the limit*. A later refusal shows more. If the number was beyond
 //! the limit (which had been raised by one after some time), the limit is unchanged, and holds longer. If the number was within
 //! the limit, the refusal may be an accident, since many origins still count a connection for a moment after
-//! it was closed here: the number is restored soon. Twice within a short time is no accident: then the limit
+//! it was closed here: the number is restored soon. Twice within a short time is not an accident: then the limit
 //! has become lower, and an origin that says that it is overloaded gets half.
 
 use std::time::Duration;

@@ -27,19 +27,19 @@ const MIN_PROBE_WINDOWS: usize = 2;
 /// The least windows before a probe: fewer do not show the scatter, which says how far to trust a difference.
 const MIN_BASE_WINDOWS: usize = 4;
 
-/// A step up should bring so many times the scatter if nothing is shared. The windows of a probe then distinguish
+/// A step up should bring this factor of the scatter if nothing is shared. The windows of a probe then distinguish
 /// it from noise: the difference of two and four of them may err by 1.3 scatters, and half of the gain must be
 /// seen.
 const MIN_STEP_SCATTERS: f64 = 3.0;
 
-/// A change of the rate by this share, for so many windows, is a change of the link: three windows in a row
+/// A change of the rate by this share, for this number of windows, is a change of the link: three windows in a row
 /// that are 30 % off to one side are rare even where windows scatter by as much.
 const SHIFT: (f64, usize) = (0.3, 3);
 
 /// On a long path nothing that a probe may find pays for it in the last seconds.
 const MIN_SECONDS_LEFT: f64 = 10.0;
 
-/// While surplus connections end, which takes many windows, a loss must be so many times as certain as in one
+/// While surplus connections end, which takes many windows, a loss must be this factor more certain than in one
 /// judgement.
 const DRAINING_CERTAINTY: f64 = 2.0;
 

@@ -25,7 +25,7 @@ const WINDOWS_BETWEEN: (u32, u32) = (4, 10);
 /// would bring less. The ramp's short windows are not more exact than this.
 const UNSHARED_RATE: f64 = 0.7;
 
-/// If each connection brings so many times the rate of a single one, that one was still coming up to speed,
+/// If each connection brings this factor of the rate of a single one, that one was still coming up to speed,
 /// and proves nothing.
 const SLOW_START_RATE: f64 = 1.2;
 
@@ -33,7 +33,7 @@ const SLOW_START_RATE: f64 = 1.2;
 /// half the connections for a second in a minute cost less than a percent.
 const TOO_FEW_VALID_FOR: Duration = Duration::from_secs(60);
 
-/// The window of a hold, when so many bytes are still to come at this rate.
+/// The window of a hold, with `remaining` bytes still to come at this rate.
 pub(super) fn hold_window(remaining: u64, rate: f64) -> Duration {
     let seconds = WINDOW_SHARE * remaining as f64 / rate.max(1.0);
     Duration::from_secs_f64(

@@ -7,7 +7,7 @@ use super::ProgressSample;
 /// Windows that are kept: eight halve the error of two, and older ones say nothing about now.
 pub(super) const MAX_WINDOWS: usize = 8;
 
-/// Windows from which a scatter is known at all: two that happen to agree would look like certainty.
+/// Windows that a scatter needs at least: two that happen to agree would look like certainty.
 pub(super) const MIN_WINDOWS_FOR_SCATTER: usize = 3;
 
 /// A difference is significant when it is this many standard errors: nine times in ten it is then no

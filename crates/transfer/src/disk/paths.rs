@@ -98,7 +98,7 @@ impl DownloadPaths {
     }
 
     /// Makes renames and removals in the directory durable, among them the rename of `file`. File systems that cannot sync a
-    /// directory order these operations themselves, so their refusal is no error.
+    /// directory order these operations themselves, so their refusal is not an error.
     pub(crate) fn sync_directory(&self, file: &File) -> io::Result<()> {
         sync_directory(self.directory(), Some(file))
     }

@@ -43,7 +43,7 @@ impl FilePermissions {
     }
 
     /// Gives a complete file these permissions. Where the system does not allow it, the new bits permit at most what the old
-    /// ones did. A file system without permissions has none to lose, so nothing here is an error.
+    /// ones did. A file system without permissions cannot lose any, so nothing here is an error.
     pub(crate) fn apply(self, file: &File) {
         let (uid, gid) = self.owner;
         let Ok(current) = file.metadata() else { return };

@@ -36,7 +36,7 @@ pub trait PartialStorage: Send + Sync + fmt::Debug {
     fn length(&self) -> io::Result<u64>;
 
     /// Syncs a directory in the file's path: when it returns, the names in it survive a power cut. File systems that cannot
-    /// sync a directory order such operations themselves, so their refusal is no error.
+    /// sync a directory order such operations themselves, so their refusal is not an error.
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         sync_directory(directory, None)
     }

@@ -1,10 +1,10 @@
 //! The validators stored with a finished file: its time, and in an extended attribute the resource that it is from and the
 //! entity tag.
 //!
-//! The time is Last-Modified, as wget and `curl -R` set it, or that of the file that an object of S3 was uploaded from. The attribute `user.haul.from` begins with a digest of the URL,
-//! so that a list which gives the same name to another URL is found out. The size and time of the file follow, and the
-//! entity tag, if there was one: if the file was edited since, the tag no longer applies. Setting the attribute takes 3 µs,
-//! a sixteenth of the time for a small file.
+//! The time is Last-Modified, as wget and `curl -R` set it. For an S3 object that was uploaded from a file, it is the time of that file.
+//! The attribute `user.haul.from` begins with a digest of the URL: haul notices if a list gives the same name to another URL. The size
+//! and time of the file follow, and the entity tag, if there was one. The tag no longer applies once the file is edited. Setting the
+//! attribute takes 3 µs, a sixteenth of the time for a small file.
 
 use std::fmt;
 use std::fs::{File, FileTimes, Metadata};
@@ -53,7 +53,7 @@ pub(crate) struct KeptMetadata {
     pub(crate) attribute: bool,
 }
 
-/// What is noted of a finished file: the text of the attribute, but for the size and time that the file has by then.
+/// The text of a finished file's attribute, without the size and time, which are known when it is written.
 #[derive(Debug)]
 pub(crate) struct FileNote {
     resource: ResourceId,
@@ -101,7 +101,7 @@ pub(crate) struct KnownLength<'a> {
 }
 
 impl KnownLength<'_> {
-    /// The size and time of a file that got this time.
+    /// The size and time to trust for a file whose time was set to `modified`.
     fn trusted(self, modified: UnixTime) -> Option<SizeAndTime> {
         self.seconds
             .0

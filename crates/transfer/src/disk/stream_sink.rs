@@ -35,7 +35,7 @@ impl StreamSink {
         Ok(Self::File(file, path.to_owned()))
     }
 
-    /// Its path; standard output has none.
+    /// Its path; `None` for standard output.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Stdout { .. } => None,

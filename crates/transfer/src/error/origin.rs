@@ -116,6 +116,7 @@ fn status_remedies(
     is_resumable: bool,
 ) -> Vec<Remedy> {
     let advice = |text| vec![Remedy::advice(text)];
+    let try_again = |text| vec![Remedy::advice(text), Remedy::AllowRetries];
     match status.as_u16() {
         400 if url.scheme() == "http"
             && url.port().is_some()
@@ -140,10 +141,12 @@ fn status_remedies(
         ),
         404 | 410 => advice("check the URL"),
         202 => advice("the server has not finished its work: try again later"),
-        429 | 500.. => vec![
-            Remedy::advice("the origin has a problem: try again later"),
-            Remedy::AllowRetries,
-        ],
+        408 => try_again("the origin gave up waiting for the request: try again later"),
+        429 => try_again("the origin wants fewer requests: try again later"),
+        500 | 502..=504 => try_again("the origin has a problem: try again later"),
+        // What the origin does not support stays that way.
+        501 | 505 => Vec::new(),
+        506.. => advice("the origin has a problem: try again later"),
         _ => Vec::new(),
     }
 }
@@ -167,4 +170,43 @@ fn status_text(
     };
     let realm = realm.map_or_else(String::new, |realm| format!(" for realm {realm:?}"));
     format!("{verb} {status}{}{realm}", RetryAfterText(retry_after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More retries are advised only where one may succeed, and a client that asks too often is not told that the origin has a problem.
+    #[test]
+    fn hints_match_the_status() {
+        let hint = |status: u16, retry_after| {
+            let error = OriginError::Status {
+                status: StatusCode::from_u16(status).unwrap(),
+                credentials_sent: false,
+                realm: None,
+                retry_after,
+                response_text: None,
+            };
+            let url = Url::parse("https://example.com/file").unwrap();
+            error.remedies(&url, false)
+        };
+        let advice = Remedy::advice;
+        let too_many = "the origin wants fewer requests: try again later";
+        let try_later = "the origin has a problem: try again later";
+        assert_eq!(hint(429, None), [advice(too_many), Remedy::AllowRetries]);
+        let wait = Remedy::ExtendTimeLimit(TransferTimeLimit::RequestedWait);
+        assert_eq!(hint(429, Some(Duration::from_secs(60))), [wait]);
+        let timeout = "the origin gave up waiting for the request: try again later";
+        assert_eq!(hint(408, None), [advice(timeout), Remedy::AllowRetries]);
+        for status in [500, 502, 503, 504] {
+            assert_eq!(
+                hint(status, None),
+                [advice(try_later), Remedy::AllowRetries]
+            );
+        }
+        for status in [501, 505] {
+            assert_eq!(hint(status, None), []);
+        }
+        assert_eq!(hint(520, None), [advice(try_later)]);
+    }
 }

@@ -154,7 +154,7 @@ impl AttemptError {
         error.with_response_text(first_line(response, beginning))
     }
 
-    /// The same, with the first line of the response's text, where that is no file.
+    /// The same, with the first line of the response's text, where that is not a file.
     pub(crate) fn with_response_text(mut self: Box<Self>, text: Option<String>) -> Box<Self> {
         let text = text.map(Into::into);
         match &mut self.error {
@@ -256,7 +256,7 @@ impl AttemptError {
         self
     }
 
-    /// The same, for a body that broke off after so many bytes.
+    /// The same, for a body that broke off after this number of bytes.
     pub(crate) fn after_bytes(mut self: Box<Self>, bytes: u64) -> Box<Self> {
         self.lost_bytes = bytes;
         self

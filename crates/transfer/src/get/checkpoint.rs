@@ -41,7 +41,7 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// A keeper that goes on with this journal.
+    /// A checkpointer that continues this journal.
     pub(super) fn new(
         storage: Arc<dyn PartialStorage>,
         journal: Option<Journal>,

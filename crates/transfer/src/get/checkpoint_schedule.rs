@@ -17,9 +17,9 @@ pub struct CheckpointOptions {
     pub first_after: Duration,
     /// Each further checkpoint is due this long after the one before began.
     pub interval: Duration,
-    /// A checkpoint is due when so many bytes are written and not recorded in the journal.
+    /// A checkpoint is due when this number of written bytes is not recorded in the journal.
     pub unrecorded_bytes: u64,
-    /// Unrecorded bytes make no checkpoint due sooner than this after the one before began.
+    /// The shortest time between the beginnings of two checkpoints that unrecorded bytes make due.
     pub min_interval: Duration,
 }
 

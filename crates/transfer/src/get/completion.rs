@@ -155,7 +155,7 @@ async fn compute_digests(
 }
 
 /// Gives a whole and verified partial file its final name, and the permissions of the file that it replaces. Returns why the name may
-/// not survive a power cut, if that is so: the file itself is whole and in its place.
+/// not survive a power cut, if that is so: the file itself is complete and has its name.
 ///
 /// # Errors
 /// [`LocalError::AlreadyExists`] when the name was taken meanwhile and `replace` is false. The journal's claims then stay, so that the same

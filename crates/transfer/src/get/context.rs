@@ -81,7 +81,7 @@ impl EngineState {
         DownloadMonitor::new(self.client.clone(), self.options.limits, first_request_at)
     }
 
-    /// Sizes of segments, for a job with at most so many connections.
+    /// Sizes of segments, for a job with at most this number of connections.
     pub(super) fn segment_options(&self, connections: usize) -> SegmentOptions {
         let options = &self.options;
         let defaults = SegmentOptions::default();
@@ -146,7 +146,7 @@ impl JobContext<'_> {
         self.started.elapsed()
     }
 
-    /// Sends an event. That nobody listens is no reason to stop.
+    /// Sends an event. A closed channel is not a reason to stop.
     pub(super) async fn send(&self, event: TransferEvent) {
         let _ = self.engine.events.send(event).await;
     }

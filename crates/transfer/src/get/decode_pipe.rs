@@ -38,9 +38,9 @@ impl PipeOutput {
 /// Decodes a body, hashes it and writes it to its output.
 #[derive(Debug)]
 pub(super) struct DecodePipe {
-    /// What undoes the coding, if any.
+    /// Decodes the body, if it has a coding.
     decoder: BodyDecoder,
-    /// Which coding that is, to begin again.
+    /// The coding, for a new decoder when the body begins again.
     coding: Option<ContentCoding>,
     /// Bytes taken from bodies.
     received: u64,
@@ -58,7 +58,7 @@ struct HashingWriter {
     output: PipeOutput,
     digests: DigestSet,
     written: u64,
-    /// Whether the output failed: other errors of a decoder are about the body.
+    /// Whether the output failed. If not, an error of the decoder is about the body.
     has_failed: bool,
 }
 
@@ -166,7 +166,7 @@ impl DecodePipe {
     /// Takes the next bytes of a body, without stalling the reactor. The output has room for them ([`DecodePipe::is_full`]).
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] when they are not what the coding says; else what the system says.
+    /// [`io::ErrorKind::InvalidData`] when the bytes are not valid in the coding; else the error of the system.
     pub(super) fn push(&mut self, bytes: Bytes) -> io::Result<()> {
         let count = bytes.len() as u64;
         match &mut self.decoder {

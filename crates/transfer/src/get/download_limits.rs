@@ -30,7 +30,7 @@ pub struct DownloadLimits {
 /// A rate that a download must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinRate {
-    /// Bytes a second; 0 is no limit.
+    /// Bytes a second; 0 means no limit.
     pub bytes_per_second: u64,
     /// The time over which the rate is measured.
     pub window: Duration,
@@ -276,7 +276,7 @@ mod tests {
             waits_for_bytes: false,
         };
         assert_eq!(run(MIN, &[held; 1000]), None);
-        // Nor does the time that a process was stopped, however long it was.
+        // The time that a process was stopped does not count either, however long it was.
         let (mut tracker, mut sample) = (tracker(MIN), DownloadSample::default());
         sample.waits_for_bytes = true;
         tracker.on_sample(sample);

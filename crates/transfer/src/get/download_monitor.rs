@@ -48,9 +48,9 @@ impl BodyMeter {
     }
 
     /// Waits until these bytes are within the download's own rate limit.
-    pub(super) async fn pay(&self, bytes: u64) {
+    pub(super) async fn throttle(&self, bytes: u64) {
         if let Some(limit) = &self.limit {
-            limit.pay(bytes).await;
+            limit.throttle(bytes).await;
         }
     }
 

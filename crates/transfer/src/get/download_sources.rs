@@ -160,7 +160,7 @@ impl DownloadSources {
             .collect()
     }
 
-    /// Adds sources that an origin led to, which are those of nobody's word but its own.
+    /// Adds sources that only the origin names, and not the user.
     pub(super) fn add_found(
         &mut self,
         job: &DownloadJob,
@@ -248,7 +248,7 @@ impl DownloadSources {
         Some(next.wait)
     }
 
-    /// Connections that the job may have over all its sources, with so many for each.
+    /// Connections that the job may have to all its sources, with this limit for each.
     pub(super) fn max_connections(&self, for_each: usize) -> usize {
         let active = self.recovery.sources().active_count().max(1);
         let all = for_each.saturating_mul(active);

@@ -28,7 +28,7 @@ pub(super) enum EarlyConnections {
 }
 
 impl EarlyConnections {
-    /// What a user asks for is made at once. Nobody else's server gets more connections than a large response is worth.
+    /// Connections that the user asks for open at once. Otherwise a server gets no more connections than a large response is worth.
     #[must_use]
     pub(super) fn new(outlook: FirstRequestOutlook) -> Self {
         match outlook {

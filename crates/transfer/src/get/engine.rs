@@ -67,7 +67,7 @@ impl TransferEngine {
     ) -> Result<DownloadOutcome, GetError> {
         let events = &self.state.events;
         let url = haul_net::without_credentials(&job.url);
-        // That nobody listens is no reason to stop, here and below.
+        // A closed channel does not stop the download, here and below.
         let _ = events
             .send(TransferEvent::Started { job: job.id, url })
             .await;

@@ -199,7 +199,7 @@ impl<'a> FileExpectations<'a> {
         matches!(self.options.connections, ConnectionCount::Fixed(n) if n > 1)
     }
 
-    /// A verifier for the pieces of a file of so many bytes, if there are digests for them.
+    /// A verifier for the pieces of a file of this length, if there are digests for them.
     pub(super) fn verifier(
         &self,
         storage: Arc<dyn PartialStorage>,

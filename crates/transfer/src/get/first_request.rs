@@ -140,7 +140,7 @@ impl FirstRequest<'_> {
         let of_source = |resumed: &&ResumedDownload| resumed.header.has_validators_of(&source.url);
         let saved = self.resumed.filter(of_source);
         let saved_version = saved.map(|saved| saved.header.version());
-        // On one stream everything comes anew.
+        // A single response begins with the first byte.
         let on_disk = match &saved_version {
             Some(version) if self.replaces || !source.may_send_range => {
                 BytesOnDisk::Replaced(version)

@@ -13,7 +13,7 @@ const BURSTS_PER_SECOND: u64 = 10;
 /// How long a reader waits at most before it looks at the rate again.
 const MAX_WAIT: Duration = Duration::from_millis(200);
 
-/// The limit. Without one, [`Self::pay`] costs a load.
+/// The limit. Without one, [`Self::throttle`] costs one atomic load.
 #[derive(Debug, Default)]
 pub(super) struct JobRateLimit {
     is_set: AtomicBool,
@@ -54,8 +54,8 @@ impl JobRateLimit {
         self.bucket().as_ref().map(|limited| limited.rate)
     }
 
-    /// Waits until bytes that have arrived are paid for.
-    pub(super) async fn pay(&self, mut bytes: u64) {
+    /// Waits until the bytes that have arrived are within the rate.
+    pub(super) async fn throttle(&self, mut bytes: u64) {
         while self.is_set.load(Ordering::Relaxed) {
             let wait = match &mut *self.bucket() {
                 Some(limited) => limited.bucket.take(limited.since.elapsed(), bytes),
@@ -81,23 +81,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_limit_holds_can_be_changed_and_lifted() {
         let (limit, start) = (JobRateLimit::default(), Instant::now());
-        limit.pay(1 << 30).await;
+        limit.throttle(1 << 30).await;
         assert_eq!(start.elapsed(), Duration::ZERO);
         limit.set(Some(1000));
         for _ in 0..10 {
-            limit.pay(1000).await;
+            limit.throttle(1000).await;
         }
         let seconds = start.elapsed().as_secs_f64();
         assert!((9.8..=10.1).contains(&seconds), "{seconds}");
         limit.set(Some(10_000));
         for _ in 0..10 {
-            limit.pay(1000).await;
+            limit.throttle(1000).await;
         }
         let seconds = start.elapsed().as_secs_f64() - seconds;
         assert!((0.8..=1.3).contains(&seconds), "{seconds}");
         assert_eq!(limit.bytes_per_second(), Some(10_000));
         // A reader that waits notices within a moment.
-        let waits = limit.pay(1 << 30);
+        let waits = limit.throttle(1 << 30);
         let lift = async {
             sleep(Duration::from_secs(1)).await;
             limit.set(None);

@@ -1,7 +1,7 @@
 //! Mirrors that the origin itself names: Link fields (RFC 6249) of the first response, and the Metalink document they may lead to.
 //!
 //! The user did not name these mirrors, so a mirror is believed only when something shows that it has the same file. A document that
-//! cannot be fetched or parsed is no error, since the user did not ask for it. If its digests turn out wrong, the document and its mirrors
+//! cannot be fetched or parsed is not an error, since the user did not ask for it. If its digests turn out wrong, the document and its mirrors
 //! are dropped.
 
 use std::time::Duration;

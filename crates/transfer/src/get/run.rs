@@ -339,7 +339,7 @@ impl<'a> DownloadRun<'a> {
         let resumed = partial
             .as_ref()
             .and_then(|partial| partial.resumed.as_ref());
-        // Bytes of an earlier run are resumed by another request than the one that was answered.
+        // The next request resumes the bytes of an earlier run, not the request that was answered.
         if let Some(HandedOverResponse { first, permit }) =
             self.response.take().filter(|_| resumed.is_none())
         {

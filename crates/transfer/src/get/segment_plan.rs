@@ -131,7 +131,7 @@ impl ActiveClaim {
         Some((self.reserved - before) as f64 / seconds.max(1e-3))
     }
 
-    /// So many bytes arrived.
+    /// The number of bytes that arrived.
     fn add(&mut self, bytes: u64, now: Duration) {
         let pause = now.saturating_sub(self.last_bytes_at);
         self.longest_pause = self.longest_pause.max(pause);
@@ -266,7 +266,7 @@ impl SegmentPlan {
         self.pace.is_long_path = is_long_round_trip(round_trip);
     }
 
-    /// Whether a download of so many bytes a second is about as fast as the user allows.
+    /// Whether this rate, in bytes a second, is about what the user allows.
     #[must_use]
     pub(super) fn is_at_rate_limit(&self, rate: f64) -> bool {
         self.options.is_at_rate_limit(rate)
@@ -415,8 +415,7 @@ impl SegmentPlan {
         self.unclaimed.insert(active.written..active.end);
     }
 
-    /// Bytes in the file are wrong: they are to be fetched again. Bytes that were not written are left as
-    /// they are.
+    /// Bytes in the file are wrong and must be fetched again. Unwritten bytes stay as they are.
     pub(super) fn invalidate(&mut self, range: Range<u64>) {
         let overlap = |done: Range<u64>| done.start.max(range.start)..done.end.min(range.end);
         let invalid: Vec<_> = self

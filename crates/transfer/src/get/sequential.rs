@@ -178,7 +178,7 @@ async fn verify_pieces(
 /// How a body that is read from front to back ended, when not with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SequentialEnd {
-    /// The file is complete, with so many bytes as written.
+    /// The file is complete, with this number of bytes as written.
     Complete(u64),
     Changed,
 }
@@ -431,9 +431,9 @@ impl SequentialDownload {
             };
             totals.fetched += chunk.len() as u64;
             context.meter.add(chunk.len());
-            let paid = context.meter.pay(chunk.len() as u64);
+            let throttled = context.meter.throttle(chunk.len() as u64);
             context
-                .unless_stopped(paid)
+                .unless_stopped(throttled)
                 .await
                 .map_err(ReadError::Final)?;
             let acceptable = self

@@ -361,7 +361,7 @@ impl SingleResponseFetch<'_> {
         })))
     }
 
-    /// Checks that a body that would replace an older version of its file is no page. Returns the page's first bytes.
+    /// Checks that a body that would replace an older version of its file is not a page. Returns the page's first bytes.
     fn check_update(
         &self,
         info: &ResponseInfo,
@@ -505,7 +505,7 @@ fn response_info(response: &FetchResponse, version: ResourceVersion) -> Response
     }
 }
 
-/// The units of the budget for so many bytes.
+/// The units of the budget for this number of bytes.
 fn budget_units(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(BUDGET_UNIT)).unwrap_or(u32::MAX)
 }

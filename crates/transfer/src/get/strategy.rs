@@ -59,7 +59,7 @@ pub(super) struct DownloadedFile {
     pub(super) unsaved: Option<UnsavedRanges>,
 }
 
-/// Ranges for the journal's next checkpoint, should the file not get its name.
+/// Ranges for the journal's next checkpoint, if the file does not get its name.
 #[derive(Debug)]
 pub(super) struct UnsavedRanges {
     pub(super) checkpointer: Checkpointer,
@@ -86,7 +86,7 @@ pub(super) struct DownloadTotals {
 }
 
 impl DownloadTotals {
-    /// An outcome with these numbers, for a file of so many bytes.
+    /// An outcome with these numbers, for a file of this length.
     pub(super) fn outcome(
         &self,
         context: &JobContext<'_>,

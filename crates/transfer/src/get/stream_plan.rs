@@ -94,7 +94,7 @@ impl StreamPlan {
     /// Whether the bytes of a response to [`StreamPlan::next_range`] may follow those that were taken.
     ///
     /// `Some(false)` for a valid response that differs from the first: the download must restart, with a new output. `None` for content
-    /// that is no valid response to such a request: a failure like any other.
+    /// that is not a valid response to such a request: a failure like any other.
     pub(super) fn accepts(
         &mut self,
         content: &ResponseContent,
@@ -134,7 +134,7 @@ impl StreamPlan {
         match self.length() {
             None => StreamEnd::Complete,
             Some(length) if length == taken => StreamEnd::Complete,
-            // A response without a byte is no progress, and a request for the rest costs no retry, so it could repeat for ever.
+            // A response without a byte is not progress, and a request for the rest costs no retry, so it could repeat for ever.
             Some(_) if self.first_response.may_join && taken > started_at => StreamEnd::RequestRest,
             Some(_) => StreamEnd::Truncated,
         }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     /// The origin's next response: a representation, of which `sent` bytes come before it breaks (or ends, if they suffice). For a
-    /// part, its head announces at most `announced` bytes; bytes beyond those are no bytes of the file.
+    /// part, its head announces at most `announced` bytes; bytes beyond those are not bytes of the file.
     #[derive(Debug, Clone)]
     struct ScriptedResponse {
         representation: ScriptedRepresentation,

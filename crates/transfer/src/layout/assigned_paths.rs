@@ -240,7 +240,7 @@ impl AssignedPaths {
             let mut free = tagged
                 .into_iter()
                 .filter(|path| self.assign_directory(path, PathComparison::CaseFolded));
-            // None is free only if somebody names such paths on purpose: then creating the directory fails.
+            // If every such path is taken, somebody chose these names on purpose, and creating the directory fails.
             if let Some(tagged) = free.next() {
                 path = tagged;
             }

@@ -1,7 +1,7 @@
 //! The host and path of a URL as directories and a name.
 //!
 //! Each component is decoded and then made safe by itself, so that an encoded slash never makes a directory.
-//! A component of which nothing safe is left (`..`) becomes `_`. If the directories are deeper or longer than
+//! A component without a safe character (`..`) becomes `_`. If the directories are deeper or longer than
 //! a file system may take, one directory named by their digest replaces them.
 
 use std::path::PathBuf;

@@ -68,7 +68,7 @@ pub enum BadLineProblem {
         /// The longest that is accepted.
         limit: usize,
     },
-    /// The key of an object is no path.
+    /// The key of an object is not a path.
     #[error(transparent)]
     InvalidKey(crate::bucket::KeyPathError),
     /// A record has no URL.
@@ -130,7 +130,7 @@ pub enum BadLineProblem {
     /// The first line of a table has no column for URLs. This ends the list.
     #[error("the first line has no column 'url'")]
     NoUrlColumn,
-    /// The file is something else than a list. This ends the list.
+    /// The file is not a list. Reading ends.
     #[error("this is not a list of URLs: {reason}")]
     NotAList {
         /// How that was found out.
@@ -206,7 +206,7 @@ impl BadLineProblem {
         }
     }
 
-    /// Whether the user most likely meant another file: it can be read, and is no list.
+    /// Whether the user most likely meant another file: it can be read, and is not a list.
     #[must_use]
     pub fn is_wrong_file(&self) -> bool {
         matches!(

@@ -1,6 +1,6 @@
 //! Lists of digests that publishers put beside their files, `SHA256SUMS` for example, and which digest in one is that of a URL's file.
 //!
-//! Every tool has a form of its own. A line that has none of them is ignored: lists have comments.
+//! Every tool has its own form. A line in no known form is ignored: lists have comments.
 //!
 //! | form | written by |
 //! | --- | --- |
@@ -82,7 +82,7 @@ impl ChecksumList {
     /// path, one that ends in the same parts. Digests without a name count if the list has no names.
     ///
     /// # Errors
-    /// The list has none, or different ones that fit equally.
+    /// The list has no digest, or different ones that fit equally well.
     pub fn find(&self, wanted: &[&str]) -> Result<Vec<Checksum>, ChecksumListError> {
         let fits = |digest: &ListedDigest| path_fit(digest.path.as_deref()?, wanted);
         let best = self.digests.iter().filter_map(fits).max();
@@ -339,7 +339,7 @@ impl DigestGroups {
         if digits().next().is_none() || !digits().all(|byte| byte.is_ascii_hexdigit()) {
             return false;
         }
-        // One more than there may be shows that it is no digest.
+        // One more than there may be shows that it is not a digest.
         let room = MAX_DIGITS + 1 - self.digits.len();
         self.digits.extend(digits().map(char::from).take(room));
         self.algorithm = self.algorithm.take().or(algorithm);

@@ -106,7 +106,7 @@ columns! {
     "ms_tls", Int64, Manifest, |row| row.timings.tls, |row, value| row.timings.tls = value.number()?;
     "ms_first_byte", Int64, Manifest, |row| row.timings.first_byte, |row, value| row.timings.first_byte = value.number()?;
     "ms_total", Int64, Table, |row| row.timings.total, |row, value| row.timings.total = value.number()?;
-    // A class that only a newer haul knows is no error.
+    // A class that only a newer haul knows is not an error.
     "error_class", Text, Table,
         |row| row.error.as_ref().map(|error| ColumnValue::Name(error.class.name())),
         |row, value| row.error = ErrorClass::from_name(value.text()?).map(|class| ManifestRowError::new(class, String::new()));

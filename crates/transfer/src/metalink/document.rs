@@ -191,7 +191,7 @@ impl MetalinkFileBuilder {
         Ok(())
     }
 
-    /// Reads a URL. One that cannot be used is skipped: the others can.
+    /// Reads a URL, and skips one that cannot be used: others may be usable.
     fn url(
         &mut self,
         xml: &mut XmlReader<'_>,

@@ -19,7 +19,7 @@ use crate::bucket::StoreSession;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::job_end::UploadEnd;
 use crate::manifest::{Manifest, ManifestError};
-use crate::recovery::{RefusalStep, SharedRefusal};
+use crate::recovery::{RefusalAction, SharedRefusal};
 
 /// Files under way. Each request has a slot of its own; this bounds open files and tasks.
 const MAX_FILES: usize = 64;
@@ -27,7 +27,7 @@ const MAX_FILES: usize = 64;
 /// How often a snapshot is published.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Rows may wait for so many ticks, a second, before they would survive a power cut.
+/// Ticks between two syncs of the manifest: a power cut loses at most the rows of one second.
 const SYNC_TICKS: u32 = 10;
 
 /// A batch of uploads, or of copies inside a store.
@@ -51,8 +51,8 @@ pub struct UploadSummary {
     pub stored_bytes: u64,
     /// Whether an upload that was interrupted can be continued.
     pub is_resumable: bool,
-    /// Failed files that were refused as the first one was.
-    pub refused_alike: u64,
+    /// Failed files that the store refused in the same way as the first.
+    pub repeated_refusals: u64,
     /// Files that were not tried, if one refusal would have hit them all, and there are others.
     pub not_tried: Option<u64>,
 }
@@ -79,7 +79,7 @@ impl UploadBatch {
             manifest,
             unsynced_ticks: 0,
             refusals: SharedRefusal::default(),
-            held: Vec::new(),
+            deferred: Vec::new(),
             summary: UploadSummary::default(),
         };
         running.run().await;
@@ -106,8 +106,8 @@ struct RunningUploads {
     unsynced_ticks: u32,
     /// Finds out whether one refusal hits every file.
     refusals: SharedRefusal,
-    /// Failures that are told if it does not.
-    held: Vec<Arc<UploadEnd>>,
+    /// Failures that are reported if it does not.
+    deferred: Vec<Arc<UploadEnd>>,
     summary: UploadSummary,
 }
 
@@ -162,7 +162,7 @@ impl RunningUploads {
         }
         let end = Arc::new(end);
         let counts = &mut self.summary.counts;
-        let mut is_held = false;
+        let mut is_deferred = false;
         match &end.result {
             Ok(outcome) => {
                 self.refusals.on_accepted();
@@ -176,31 +176,36 @@ impl RunningUploads {
             }
             Err(error) => {
                 counts.failed += 1;
-                is_held = self.is_held(error, &end);
+                is_deferred = self.is_deferred(error, &end);
             }
         }
         let upload = Arc::clone(&end);
-        self.send(TransferEvent::UploadEnded { upload, is_held })
-            .await;
+        self.send(TransferEvent::UploadEnded {
+            upload,
+            is_deferred,
+        })
+        .await;
         if self.refusals.is_settled() {
-            for upload in std::mem::take(&mut self.held) {
+            for upload in std::mem::take(&mut self.deferred) {
                 self.send(TransferEvent::UploadRefused(upload)).await;
             }
         }
     }
 
-    /// Whether the first file that was refused has said the same, as far as is known. What would hit every file ends the run.
-    fn is_held(&mut self, error: &PutError, end: &Arc<UploadEnd>) -> bool {
-        let step = error.refusal().map_or(RefusalStep::Tell, |(reach, cause)| {
-            self.refusals.on_refused(reach, &cause)
-        });
-        if step == RefusalStep::Hold {
-            self.held.push(Arc::clone(end));
+    /// Whether the failure repeats the first refusal, so that its report waits. A refusal that would hit every file ends the run.
+    fn is_deferred(&mut self, error: &PutError, end: &Arc<UploadEnd>) -> bool {
+        let action = error
+            .refusal()
+            .map_or(RefusalAction::Report, |(reach, cause)| {
+                self.refusals.on_refused(reach, &cause)
+            });
+        if action == RefusalAction::Defer {
+            self.deferred.push(Arc::clone(end));
         }
         if self.refusals.has_ended() {
             self.stop.cancel();
         }
-        matches!(step, RefusalStep::Hold | RefusalStep::End)
+        matches!(action, RefusalAction::Defer | RefusalAction::Stop)
     }
 
     /// Writes to the manifest. When that fails the run stops: its outcomes would be lost.
@@ -239,7 +244,7 @@ impl RunningUploads {
 
     /// Counts what is left of the files after a refusal that would hit them all.
     fn count_not_tried(&mut self) {
-        self.summary.refused_alike = self.held.len() as u64;
+        self.summary.repeated_refusals = self.deferred.len() as u64;
         if self.refusals.has_ended() {
             let counts = &mut self.summary.counts;
             self.totals.fill(counts);
@@ -251,7 +256,7 @@ impl RunningUploads {
     }
 
     async fn send(&self, event: TransferEvent) {
-        // A closed channel is no reason to stop.
+        // A closed channel is not a reason to stop.
         let _ = self.events.send(event).await;
     }
 }

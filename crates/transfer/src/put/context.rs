@@ -133,7 +133,7 @@ impl<U: Sync> UploadContext<U> {
         .await;
     }
 
-    /// Sends an event. That nobody listens is no reason to stop.
+    /// Sends an event. A closed channel is not a reason to stop.
     pub(super) async fn send(&self, event: TransferEvent) {
         if !self.state.options.is_batch || matches!(event, TransferEvent::Warning { .. }) {
             let _ = self.state.events.send(event).await;
@@ -172,7 +172,7 @@ impl<U: Sync> UploadContext<U> {
         }
     }
 
-    /// Sends a request until it succeeds or fails for good. Each attempt has a slot, a wait has none.
+    /// Sends a request until it succeeds or fails for good. Each attempt holds a slot; a wait does not.
     pub(super) async fn send_with_slot<T, F, E>(
         &self,
         request: impl FnMut() -> F,

@@ -27,7 +27,7 @@ pub enum CopyTargetError {
     /// A folder was named, and not what is below it.
     #[error("{0} is a folder")]
     IsFolder(S3Address),
-    /// The list that is being read would come to the copies.
+    /// The copies would appear in the list that is being read.
     #[error("{target} is inside {listed}: copies would be copied again")]
     Inside {
         /// Where the copies go.

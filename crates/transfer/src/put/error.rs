@@ -123,7 +123,7 @@ impl PutError {
         }
     }
 
-    /// What a refusal is about, and its cause in a few words, the same for all files; `None` where nobody refused.
+    /// The reach of a refusal, and its cause in a few words, the same for all files; `None` if the error is not a refusal.
     #[must_use]
     pub fn refusal(&self) -> Option<(RefusalReach, String)> {
         let (status, code) = match self {

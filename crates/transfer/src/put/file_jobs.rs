@@ -61,7 +61,7 @@ pub struct FileJobs {
     stop: CancellationToken,
 }
 
-/// Files that are not uploaded, without being failures. Counted while others are found.
+/// Files that are left out and are not failures. Counted while the walk finds others.
 #[derive(Debug, Default)]
 pub struct LeftOutCounts {
     /// Files that an earlier run has uploaded.
@@ -164,7 +164,7 @@ impl FileJobs {
     /// The upload of a name in a folder; `None` if it is left out.
     fn found(&mut self, found: &FolderName) -> Option<FoundUpload> {
         let key = found.name.to_string_lossy();
-        // Partial files of haul are no files yet.
+        // Partial files of haul are not files yet.
         let left_out = match has_reserved_suffix(&key) {
             _ if !self.settings.filter.accepts(&key) => &self.counts.unmatched,
             true => &self.counts.partial_files,

@@ -41,7 +41,7 @@ pub(super) struct FileSnapshot {
     pub(super) size: u64,
     /// The modification time in nanoseconds since 1970.
     pub(super) modified: i128,
-    /// The same of the inode's last change: whoever sets the modification time back changes this.
+    /// The time of the inode's last change: setting the modification time back changes it.
     pub(super) changed: i128,
     pub(super) inode: u64,
     pub(super) mode: u32,

@@ -41,11 +41,11 @@ pub(super) struct UploadRecord {
     pub(super) part_bytes: u64,
     size: u64,
     modified: i128,
-    /// When anything of the file was last changed, which no program can set back as it can the time of modification; 0 in records of old.
+    /// The time of the inode's last change. Programs cannot set it, unlike the modification time. 0 in records of older versions.
     #[serde(default)]
     changed: i128,
     inode: u64,
-    /// A digest of what the store was told about the object when its upload began; empty in records of old.
+    /// A digest of what the store was told about the object when its upload began; empty in records of older versions.
     #[serde(default)]
     settings: String,
 }

@@ -36,7 +36,7 @@ struct BegunUpload {
 
 enum UploadStart {
     Begun(BegunUpload),
-    /// An earlier run has stored the object, of so many parts.
+    /// An earlier run has stored the object, in this number of parts.
     Finished(StoredObject, u32, Option<UploadJournal>),
 }
 

@@ -13,7 +13,7 @@ use url::Url;
 use crate::options::ConnectionCount;
 use crate::recovery::RetryOptions;
 
-/// Files of up to so many bytes are one request: three requests for two parts would cost more than they gain.
+/// The largest file, in bytes, that is one request: three requests for two parts would cost more than they gain.
 const SINGLE_REQUEST_BYTES: u64 = 16 << 20;
 
 /// Options of all uploads of an engine.

@@ -24,7 +24,7 @@ const USUAL_PART_BYTES: Range<u64> = MIN_PART_BYTES..64 << 20;
 /// Bytes of a part of a stream whose length nobody knows: 10,000 hold 156 GiB, and four of them are in memory.
 const STREAM_PART_BYTES: u64 = 16 << 20;
 
-/// By this share of itself a stream may be longer than it was expected to be.
+/// A stream may be longer than expected by one part in this number.
 const STREAM_MARGIN: u64 = 20;
 
 /// A file's parts: all of one size, the last one with what is left.

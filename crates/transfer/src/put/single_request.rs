@@ -131,7 +131,7 @@ pub(super) fn algorithms(context: &UploadContext) -> Vec<DigestAlgorithm> {
     }
 }
 
-/// The checksums that go out with bytes: S3 takes one algorithm, so CRC-64/NVME only where no other was computed.
+/// The checksums to send with the bytes. S3 accepts one algorithm, so CRC-64/NVME is sent only if no other was computed.
 pub(super) fn sent_checksums(crc: u64, others: Vec<Checksum>) -> Vec<Checksum> {
     if others.is_empty() {
         vec![crc64nvme_checksum(crc)]

@@ -51,7 +51,7 @@ pub(super) struct UploadSlot {
     activity: Arc<SlotActivity>,
 }
 
-/// Whether the request in a slot has begun to send. Until then it is being connected, and says nothing about the rate of so many.
+/// Whether the request in a slot has begun to send. Until then it is connecting, and says nothing about the rate of this number of requests.
 #[derive(Debug)]
 pub(super) struct SlotActivity {
     delivering: Arc<AtomicUsize>,

@@ -171,7 +171,7 @@ fn checksums_of(context: &UploadContext, bytes: &[u8]) -> (u64, Vec<Checksum>) {
     (crc, sent_checksums(crc, finished(digests)))
 }
 
-/// Reads a part, or less at the end, on a thread that may wait for whoever writes.
+/// Reads a part, or less at the end, on a thread that may wait for the writer.
 async fn read_part(context: &UploadContext, size: u64) -> Result<Bytes, PutError> {
     let read = tokio::task::spawn_blocking(move || {
         let mut bytes = Vec::new();

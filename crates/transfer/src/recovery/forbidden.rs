@@ -31,7 +31,7 @@ struct ForbiddenHistory {
 }
 
 impl ForbiddenPolicy {
-    /// A job got a 403, after it `repeated` its request so many times because of others. Returns whether to repeat it once more.
+    /// A job got a 403, after it had repeated its request `repeated` times because of others. Returns whether to repeat it once more.
     pub(crate) fn on_forbidden(&mut self, host: &str, repeated: u32) -> bool {
         let history = self.history(host);
         history.retries = history.retries.saturating_add(u32::from(repeated > 0));

@@ -86,7 +86,7 @@ impl FailureHistory {
         self.garbled > GARBLED_RETRIES
     }
 
-    /// Counts a body that ended after so many bytes, which are all lost. Returns whether each request would get one like it (row A41).
+    /// Counts a body that ended after this number of bytes, which are all lost. Returns whether each request would get one like it (row A41).
     pub(super) fn count_lost_body(&mut self, bytes: u64) -> bool {
         let (last, count) = self.lost_body;
         let count = if bytes == last { count + 1 } else { 1 };

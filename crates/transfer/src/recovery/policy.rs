@@ -246,7 +246,7 @@ impl RecoveryPolicy {
         RecoveryAction::DropSource
     }
 
-    /// The origin refuses further connections.
+    /// Uses fewer connections after the origin refused one.
     fn reduce_connections(
         &mut self,
         wait: Duration,

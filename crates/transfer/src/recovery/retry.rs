@@ -50,7 +50,7 @@ impl RetryOptions {
         retry_after.unwrap_or_default().min(self.max_retry_after)
     }
 
-    /// The wait before the retry that follows so many failures. `jitter` is random in 0..1; values outside are clamped.
+    /// The wait before the retry that follows this number of failures. `jitter` is random in 0..1; values outside are clamped.
     fn delay(&self, failures: u32, retry_after: Option<Duration>, jitter: f64) -> Duration {
         let doubled = self
             .base_delay

@@ -1,12 +1,12 @@
 //! Whether a server refuses a single file of a run, or would refuse every other in the same way (row F35).
 //!
 //! Some refusals say so themselves: there is no such bucket, the key is unknown. Most do not: `AccessDenied` may be about one folder of a
-//! bucket. Those count as about the whole run once so many of the first files were refused alike and none was accepted. Until then only
-//! the first of them is told.
+//! bucket. Such a refusal counts as one of the whole run when [`FIRST_FILES`] files were refused in the same way and none was accepted. Until then
+//! only the first one is reported.
 
 use http::StatusCode;
 
-/// So many of the first files are tried before a refusal that may be about each of them alone ends the run.
+/// How many files must be refused in the same way to end the run, if each refusal may be about its file alone.
 const FIRST_FILES: u64 = 50;
 
 /// What a refusal is about, by its status and code.
@@ -65,15 +65,14 @@ impl RefusalReach {
 
 /// What to do about the refusal of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RefusalStep {
-    /// Tell it.
-    Tell,
-    /// Tell it only if [`SharedRefusal::is_settled`] later: it was told for another file.
-    Hold,
-    /// End the run. It has not been told for another file.
-    TellAndEnd,
-    /// End the run. It was told for another file.
-    End,
+pub(crate) enum RefusalAction {
+    Report,
+    /// The same refusal was reported for another file: report this one only if [`SharedRefusal::is_settled`] later.
+    Defer,
+    /// Report it and end the run.
+    ReportAndStop,
+    /// End the run. The same refusal was reported for another file.
+    Stop,
 }
 
 /// Finds out whether the refusals of a run are one.
@@ -81,7 +80,7 @@ pub(crate) enum RefusalStep {
 pub(crate) struct SharedRefusal {
     /// Whether refusals are about single files: one was accepted, or they differ.
     is_settled: bool,
-    /// What the first file was refused with, and how many were.
+    /// The cause of the first refusal, and how many files were refused for it.
     first: Option<(String, u64)>,
     has_ended: bool,
 }
@@ -93,49 +92,49 @@ impl SharedRefusal {
     }
 
     /// A file was refused. `cause` is the same text for the same cause.
-    pub(crate) fn on_refused(&mut self, reach: RefusalReach, cause: &str) -> RefusalStep {
-        let is_told = matches!(&self.first, Some((first, _)) if first == cause);
+    pub(crate) fn on_refused(&mut self, reach: RefusalReach, cause: &str) -> RefusalAction {
+        let is_reported = matches!(&self.first, Some((first, _)) if first == cause);
         if self.has_ended {
-            // What was under way: it is counted.
-            return RefusalStep::Hold;
+            // The file was under way when the run ended. It is counted.
+            return RefusalAction::Defer;
         }
         if reach == RefusalReach::Run {
             self.has_ended = true;
-            return if is_told {
-                RefusalStep::End
+            return if is_reported {
+                RefusalAction::Stop
             } else {
-                RefusalStep::TellAndEnd
+                RefusalAction::ReportAndStop
             };
         }
         if self.is_settled {
-            return RefusalStep::Tell;
+            return RefusalAction::Report;
         }
         match &mut self.first {
             _ if reach == RefusalReach::File => {
                 self.is_settled = true;
-                RefusalStep::Tell
+                RefusalAction::Report
             }
             None => {
                 self.first = Some((cause.to_owned(), 1));
-                RefusalStep::Tell
+                RefusalAction::Report
             }
-            Some((_, count)) if is_told => {
+            Some((_, count)) if is_reported => {
                 *count += 1;
                 self.has_ended = *count >= FIRST_FILES;
                 if self.has_ended {
-                    RefusalStep::End
+                    RefusalAction::Stop
                 } else {
-                    RefusalStep::Hold
+                    RefusalAction::Defer
                 }
             }
             Some(_) => {
                 self.is_settled = true;
-                RefusalStep::Tell
+                RefusalAction::Report
             }
         }
     }
 
-    /// Whether what was held is to be told now, each for its file.
+    /// Whether deferred refusals must be reported now, each for its file.
     #[must_use]
     pub(crate) fn is_settled(&self) -> bool {
         self.is_settled && !self.has_ended
@@ -181,31 +180,31 @@ mod tests {
     }
 
     #[test]
-    fn f35_what_is_about_every_file_ends_the_run_at_once_and_is_told_once() {
+    fn f35_a_refusal_of_every_file_ends_the_run_at_once_and_is_reported_once() {
         let mut shared = SharedRefusal::default();
-        let step = shared.on_refused(RefusalReach::Run, "a");
-        assert_eq!(step, RefusalStep::TellAndEnd);
+        let action = shared.on_refused(RefusalReach::Run, "a");
+        assert_eq!(action, RefusalAction::ReportAndStop);
         for reach in [RefusalReach::Run, RefusalReach::Unknown] {
-            assert_eq!(shared.on_refused(reach, "a"), RefusalStep::Hold);
+            assert_eq!(shared.on_refused(reach, "a"), RefusalAction::Defer);
         }
         shared.on_accepted();
         assert!(shared.has_ended() && !shared.is_settled());
         // The credentials expired meanwhile.
         let mut shared = SharedRefusal::default();
         shared.on_accepted();
-        let step = shared.on_refused(RefusalReach::Run, "a");
-        assert_eq!(step, RefusalStep::TellAndEnd);
+        let action = shared.on_refused(RefusalReach::Run, "a");
+        assert_eq!(action, RefusalAction::ReportAndStop);
     }
 
     #[test]
     fn f35_refusals_of_the_first_files_end_the_run_if_none_is_accepted() {
         let mut shared = SharedRefusal::default();
         let mut refuse = || shared.on_refused(RefusalReach::Unknown, "denied");
-        assert_eq!(refuse(), RefusalStep::Tell);
+        assert_eq!(refuse(), RefusalAction::Report);
         for _ in 2..FIRST_FILES {
-            assert_eq!(refuse(), RefusalStep::Hold);
+            assert_eq!(refuse(), RefusalAction::Defer);
         }
-        assert_eq!(refuse(), RefusalStep::End);
+        assert_eq!(refuse(), RefusalAction::Stop);
         assert!(!shared.is_settled());
     }
 
@@ -213,12 +212,12 @@ mod tests {
     fn f35_refusals_are_about_single_files_once_any_differs() {
         let accepted = |shared: &mut SharedRefusal| shared.on_accepted();
         let other = |shared: &mut SharedRefusal| {
-            let step = shared.on_refused(RefusalReach::Unknown, "another");
-            assert_eq!(step, RefusalStep::Tell);
+            let action = shared.on_refused(RefusalReach::Unknown, "another");
+            assert_eq!(action, RefusalAction::Report);
         };
         let file = |shared: &mut SharedRefusal| {
-            let step = shared.on_refused(RefusalReach::File, "a file");
-            assert_eq!(step, RefusalStep::Tell);
+            let action = shared.on_refused(RefusalReach::File, "a file");
+            assert_eq!(action, RefusalAction::Report);
         };
         for settle in [accepted, other, file] {
             let mut shared = SharedRefusal::default();
@@ -229,8 +228,8 @@ mod tests {
             settle(&mut shared);
             assert!(shared.is_settled());
             for _ in 0..10 * FIRST_FILES {
-                let step = shared.on_refused(RefusalReach::Unknown, "denied");
-                assert_eq!(step, RefusalStep::Tell);
+                let action = shared.on_refused(RefusalReach::Unknown, "denied");
+                assert_eq!(action, RefusalAction::Report);
             }
         }
     }

@@ -16,7 +16,7 @@ pub(super) const READ_BLOCK_BYTES: u64 = 64 << 10;
 /// The smallest read-ahead, in bytes.
 const MIN_WINDOW: u64 = READ_BLOCK_BYTES;
 
-/// A reader that has gone on for so many bytes, in bytes, has the rest of the file requested.
+/// After this number of bytes in sequence, the rest of the file is requested.
 const MAX_WINDOW: u64 = 8 << 20;
 
 /// How many bytes of a response are read and not used in place of a new request: about what a fast link brings in the time of a round
@@ -48,7 +48,7 @@ impl ReadAhead {
     /// elsewhere at once can still read the rest of it, and so keep its connection.
     pub(super) const FIRST_REQUEST: Range<u64> = 0..MAX_SKIP;
 
-    /// For a file of so many bytes, of which the [first range](Self::FIRST_REQUEST) was requested.
+    /// For a file of this length whose [first range](Self::FIRST_REQUEST) was requested.
     #[must_use]
     pub(super) fn new(length: u64) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl ReadAhead {
         ReadStep::Request(wanted.start..end)
     }
 
-    /// Whether so many bytes of a response that nobody wants are worth reading, since its connection can be used again then.
+    /// Whether to read the unwanted rest of a response, of this length, so that its connection can be used again.
     #[must_use]
     pub(super) fn is_worth_draining(bytes: u64) -> bool {
         bytes <= MAX_SKIP

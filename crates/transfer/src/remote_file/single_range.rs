@@ -1,4 +1,4 @@
-//! Reads without an open file: one range, or what is to be known of a file. Where the origin has ranges, each costs one request, for
+//! Reads without an open file: one range, or the metadata of a file. Where the origin has ranges, each costs one request, for
 //! exactly what is wanted.
 
 use std::ops::Range;

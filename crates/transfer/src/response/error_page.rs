@@ -181,7 +181,7 @@ const PAGE_EXTENSIONS: [&str; 12] = [
     "ai", "asp", "aspx", "cfm", "cgi", "com", "do", "htm", "jsp", "php", "pl", "shtml",
 ];
 
-/// Whether a name with this extension is no page and no text that may as well be a page.
+/// Whether a file with this extension is neither a page nor a text that could be a page.
 fn is_file_extension(extension: &str) -> bool {
     if PAGE_EXTENSIONS.contains(&extension) {
         return false;

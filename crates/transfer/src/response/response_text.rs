@@ -6,7 +6,7 @@ pub(crate) const MAX_RESPONSE_TEXT: usize = 4096;
 /// Longer lines are cut, in characters.
 const MAX_LINE: usize = 200;
 
-/// The first line of a body that has words in it, without the tags of HTML and XML. `None` if it is no text. Control characters
+/// The first line of a body that has words in it, without the tags of HTML and XML. `None` if it is not text. Control characters
 /// become spaces.
 #[must_use]
 pub(crate) fn first_line_of_text(body: &[u8]) -> Option<String> {

@@ -28,7 +28,7 @@ fn digest(byte: u8) -> Vec<ExpectedDigest> {
     }]
 }
 
-/// So many sources, the first of which has begun with a file of ten bytes.
+/// This number of sources. The first one has begun to send a file of ten bytes.
 fn begun(count: usize, user_named: bool, evidence: IntegrityEvidence) -> SourceSet {
     let mut sources = SourceSet::default();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Whether one file of a sync has to be copied. The order of files is the business of `merge`.
+//! Whether one file of a sync has to be copied. `merge` decides the order of files.
 
 use std::time::SystemTime;
 
@@ -109,7 +109,7 @@ impl SyncOptions {
         if destination.is_unread || source.size != destination.size {
             return SyncDecision::Copy(source);
         }
-        // The same tag is the same version, whatever the times are: that of a downloaded file may be older than its object.
+        // The same tag means the same version, also if the times differ: a downloaded file may be older than its object.
         if source.entity_tag.is_some() && source.entity_tag == destination.entity_tag {
             return SyncDecision::Keep;
         }

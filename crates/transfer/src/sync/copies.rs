@@ -197,7 +197,7 @@ impl Iterator for DownloadEntries {
                 Err(error) => {
                     self.not_transferred.fetch_add(1, Ordering::Relaxed);
                     let event = TransferEvent::NotTransferred(Arc::new(error));
-                    // A closed channel is no reason to stop.
+                    // A closed channel is not a reason to stop.
                     let _ = self.events.blocking_send(event);
                     continue;
                 }

@@ -106,7 +106,7 @@ impl RunningSync {
         // What was left out failed, and its names are not in the way of deletions: they are known.
         let is_whole = went_well
             && outcome.is_complete
-            && problems.missing.load(Ordering::Relaxed) == 0
+            && problems.unreadable_names.load(Ordering::Relaxed) == 0
             && failed == problems.left_out.load(Ordering::Relaxed);
         let (list, has_source_files) = (outcome.deletions, outcome.has_source_files);
         let count = list.len();
@@ -164,7 +164,7 @@ async fn delete_listed(
                         TransferEvent::DeletionFailed(Box::new(failure))
                     }
                 };
-                // A closed channel is no reason to stop.
+                // A closed channel is not a reason to stop.
                 let _ = events.send(event).await;
             }
             return Ok(summary);

@@ -69,8 +69,8 @@ pub(super) struct RunningMerge {
 #[derive(Debug, Clone)]
 pub(super) struct ProblemReporter {
     steps: mpsc::WeakSender<SyncStep>,
-    /// How many names may be missing from the lists.
-    pub(super) missing: Arc<AtomicU64>,
+    /// Names and folders that could not be read: their files may be missing from the lists.
+    pub(super) unreadable_names: Arc<AtomicU64>,
     /// How many names are known and left out by their kind.
     pub(super) left_out: Arc<AtomicU64>,
 }
@@ -81,7 +81,7 @@ impl ProblemReporter {
         let counter = if problem.is_left_out() {
             &self.left_out
         } else {
-            &self.missing
+            &self.unreadable_names
         };
         counter.fetch_add(1, Ordering::Relaxed);
         self.send(InputError::InFolder(problem));
@@ -116,7 +116,7 @@ pub(super) fn start_merge(
     let (copy_sender, copies) = mpsc::channel(DECISIONS_AHEAD);
     let problems = ProblemReporter {
         steps: step_sender.downgrade(),
-        missing: Arc::default(),
+        unreadable_names: Arc::default(),
         left_out: Arc::default(),
     };
     let (reporter, merged, runtime) = (problems.clone(), sides.clone(), Handle::current());

@@ -9,7 +9,7 @@ pub(crate) struct ObjectDigests {
     pub checksums: Vec<Checksum>,
     /// The entity tag without its quotes.
     pub entity_tag: String,
-    /// Whether the store keeps it encrypted with a key of its own for this object: the tag is no MD5 then.
+    /// Whether the store keeps it encrypted with a key of its own for this object: the tag is not an MD5 then.
     pub is_encrypted: bool,
 }
 

@@ -250,7 +250,7 @@ fn what_lies_below_a_folder_that_was_not_read_is_kept() {
         .collect();
     assert_eq!(deleted, ["data", "data0"]);
     assert!(decisions.contains(&Ok(SyncDecision::LeaveOut(link.clone()))));
-    // A link of the destination is no file to delete.
+    // A link of the destination is not a file to delete.
     assert_eq!(
         merge(&with_deletes(9), &[], &[Ok(link)]),
         [Ok(SyncDecision::Keep)]
@@ -280,7 +280,7 @@ fn f31_nothing_is_copied_behind_a_link_of_the_destination() {
             behind("link/x"),
             behind("link/y/z"),
             copy("link0"),
-            // What is no file is not compared with one.
+            // Only files are compared with files.
             Ok(SyncDecision::Copy(entry("other", 0, 0))),
         ]
     );

@@ -1,4 +1,4 @@
-//! `haul bench load`: one load on a server, and what came of it.
+//! `haul bench load`: puts one load on a server and reports the results.
 
 use haul_bench::Measurement;
 use haul_bench::load::{

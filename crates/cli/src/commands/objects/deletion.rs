@@ -92,8 +92,8 @@ impl DeletionOutput {
     ) -> Result<ExitReason, ExitReason> {
         let error = match result {
             Ok(summary) => {
-                if summary.refused_alike > 0 {
-                    let count = summary.refused_alike;
+                if summary.repeated_refusals > 0 {
+                    let count = summary.repeated_refusals;
                     print_failure(&format!("{count} more keys were refused in the same way"));
                 }
                 return Ok(match summary.failed {

@@ -202,7 +202,7 @@ fn service_manager() -> ServiceManagerNotifier {
     })
 }
 
-/// A failed notification is a warning: it is no reason to stop.
+/// Warns of a failed notification, which does not stop the service.
 fn warn_of_notification_error(error: &io::Error) {
     print_in_background(warning_text(&format!(
         "cannot notify the service manager: {error}"

@@ -137,8 +137,8 @@ impl UploadReport {
             let text = not_tried_text(files, counts.list_complete);
             let text = format!("every other file would be refused in the same way: {text}");
             renderer.print(&message::error_text(&text, None));
-        } else if self.summary.refused_alike > 0 {
-            let refused = self.summary.refused_alike;
+        } else if self.summary.repeated_refusals > 0 {
+            let refused = self.summary.repeated_refusals;
             let text = format!("{refused} more files were refused in the same way");
             renderer.print(&message::error_text(&text, None));
         }
@@ -169,9 +169,12 @@ struct UploadPrinter<'a> {
 impl EngineEvents for UploadPrinter<'_> {
     fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent) {
         let line = match event {
-            TransferEvent::UploadEnded { upload, is_held } => {
+            TransferEvent::UploadEnded {
+                upload,
+                is_deferred,
+            } => {
                 self.count(upload);
-                self.line(upload).filter(|_| !is_held)
+                self.line(upload).filter(|_| !is_deferred)
             }
             TransferEvent::UploadRefused(upload) => self.line(upload),
             TransferEvent::NotTransferred(error) => {

@@ -33,12 +33,12 @@ pub(crate) struct UploadSettings<'a> {
     /// `None` where nothing can be resumed.
     pub(crate) resume: Option<&'a UploadResumeArgs>,
     pub(crate) checksum: Option<DigestAlgorithm>,
-    /// For URLs of other servers than stores.
+    /// The login for `http://` and `https://` URLs.
     pub(crate) login: Option<&'a LoginArgs>,
 }
 
 impl<'a> UploadSettings<'a> {
-    /// Those of every upload.
+    /// The settings that every upload has.
     pub(crate) fn new(s3: &'a S3Args, connection: &'a ConnectionArgs) -> Self {
         Self {
             s3,

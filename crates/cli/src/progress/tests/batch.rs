@@ -16,7 +16,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A snapshot of a batch with so many of 400 000 files done and some failed.
+/// A snapshot of a batch of 400 000 files with `done` files done and some failed.
 fn snapshot(done: u64, failed: u64, complete: bool) -> TransferEvent {
     let summary = BatchSummary {
         listed: 400_000,

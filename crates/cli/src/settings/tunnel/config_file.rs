@@ -298,7 +298,7 @@ impl TomlText<'_> {
             let error = SettingError::at(&self.source(key, value), "the list is empty");
             return Err(error.with_hint("proxy = \"\" connects to targets directly"));
         }
-        // A flag that is given once separates its values by commas.
+        // A flag that can be given only once takes several values with commas between them.
         Ok(match argument.get_action() {
             clap::ArgAction::Append => texts,
             _ => vec![texts.join(",".as_ref())],

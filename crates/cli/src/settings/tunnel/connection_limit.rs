@@ -87,7 +87,7 @@ pub(super) fn reserved_descriptors(tunnels: &[PlannedTunnel]) -> u64 {
     OF_PROCESS + tunnels.len() as u64 * OF_LISTENER + warm
 }
 
-/// Descriptors with so many connections.
+/// The open files that this number of connections needs.
 fn needed(reserved: u64, connections: usize) -> u64 {
     let connections = connections as u64;
     let pipes = connections.saturating_mul(OF_PIPES);

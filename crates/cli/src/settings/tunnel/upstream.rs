@@ -37,7 +37,7 @@ pub(super) struct Upstreams<'a> {
     environment: ProxyRules,
     /// Upstreams by their options, and by whether they ignore the environment's proxy.
     built: Vec<(MergedOptions, bool, TunnelUpstream)>,
-    /// Parts of the environment that cannot be used, and that no tunnel needs.
+    /// Proxies in the environment that are invalid and that no tunnel needs.
     pub(super) warnings: Vec<String>,
 }
 

@@ -367,7 +367,7 @@ impl HostControl {
     fn hold(&mut self, number: usize, now: Duration) {
         self.phase = HostControlPhase::Hold;
         self.desired = number;
-        // The short windows of a climb are no measure for the long ones of a hold.
+        // The short windows of a climb cannot be compared with the long ones of a hold.
         self.restart_measurement(now);
     }
 

@@ -51,11 +51,11 @@ pub(super) struct HostHealth {
 /// A failure of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostFailure {
-    /// A connection failed; the host has never responded. `one_try`: so many jobs wait for such hosts that each gets a single try.
+    /// A connection failed; the host has never responded. `one_try`: too many jobs wait for such hosts, so each gets a single try.
     NeverReached { one_try: bool },
     /// A connection failed; the host has responded before.
     Unreachable,
-    /// The host refuses everything. Each job has so many retries.
+    /// The host refuses everything. How many retries each job has.
     RefusesEverything { retries: u32, has_granted: bool },
 }
 

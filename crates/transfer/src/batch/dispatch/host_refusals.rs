@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(refusals.limit(), None);
     }
 
-    /// Lowers the limit to four, at so many milliseconds.
+    /// Lowers the limit to four, at this number of milliseconds.
     fn lower_to_four(refusals: &mut HostRefusals, at: u64) {
         for _ in 0..4 {
             refusals.on_refused(ms(at), ms(at), 4, 5);

@@ -16,7 +16,7 @@ const RESPONSE_WORK: u64 = 16 << 10;
 /// The share of the slots that must have been in use on average. The rest is the time from a response to the next request.
 const MIN_SLOT_USE: f64 = 0.7;
 
-/// After so many responses for each slot the number counts as reached, even if the job that filled it still waits.
+/// After this number of responses for each slot the number counts as reached, even if the job that filled it still waits.
 const RESPONSES_PER_SLOT: u64 = 4;
 
 /// Whether the number has been reached.

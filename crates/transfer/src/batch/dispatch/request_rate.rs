@@ -29,7 +29,7 @@ pub enum RequestRateError {
 }
 
 impl RequestRate {
-    /// So many requests a second, rounded to thousandths. `None` below 0.001, above a million, and for what is not a number.
+    /// A rate in requests a second, rounded to thousandths. `None` below 0.001, above a million, and for NaN.
     #[must_use]
     pub fn per_second(requests: f64) -> Option<Self> {
         let thousandths = (requests * f64::from(PARTS_OF_REQUEST)).round();
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(burst_at(0.5, ms(5000)), (1, ms(2000)));
         assert_eq!(burst_at(8.0, ms(5000)), (1, ms(125)));
         assert_eq!(burst_at(100.0, ms(5000)), (10, ms(10)));
-        // The half of one and a half requests makes the next wait half as long.
+        // A burst of 1.5 requests is one, and the other half shortens the next wait.
         assert_eq!(burst_at(10.0, ms(5000)), (1, ms(100)));
         assert_eq!(burst_at(12.5, ms(5000)), (1, ms(60)));
     }

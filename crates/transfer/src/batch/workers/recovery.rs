@@ -14,7 +14,7 @@ use crate::get::{AttemptError, RedirectTarget, is_unreachable};
 use crate::recovery::{FailureContext, RecoveryAction};
 use crate::response::RequestFailure;
 
-/// A body that breaks off after so many bytes is requested again with a partial file. A smaller one is requested whole, which costs
+/// A body that breaks off after at least this number of bytes is requested again with a partial file. A smaller one is requested whole, which costs
 /// less, and leaves nothing when it fails.
 const WORTH_KEEPING: u64 = 16 << 10;
 

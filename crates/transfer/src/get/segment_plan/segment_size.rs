@@ -6,7 +6,7 @@ use std::time::Duration;
 /// that cost near 3 %.
 const LATENCIES_PER_SEGMENT: f64 = 32.0;
 
-/// A claim takes about so many seconds at most, unless the latency requires more: a surplus connection closes
+/// A claim takes about this number of seconds at most, unless the latency requires more: a surplus connection closes
 /// when its claim ends, so this is how long it takes to get along with fewer. At 20 ms of latency it costs 1
 /// %.
 const MAX_CLAIM_SECONDS: f64 = 2.0;
@@ -124,7 +124,7 @@ impl SegmentOptions {
             .clamp(self.min_size(pace), max_size.max(self.min_size))
     }
 
-    /// What a connection claims of an even share on a long path. A small share is not worth a second request.
+    /// The part of an even share that a connection claims on a long path. A small share is not worth a second request.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -201,7 +201,7 @@ pub(super) struct ConnectionPace {
     begin: Option<f64>,
     /// Whether the path is so long that a connection needs time to come up to speed, and that each request costs some.
     pub(super) is_long_path: bool,
-    /// Whether that is the rate of the claiming worker, and not of all.
+    /// Whether `rate` is that of the claiming worker, and not of all workers.
     is_of_claimer: bool,
 }
 
@@ -248,7 +248,7 @@ impl ConnectionPace {
         self.begin
     }
 
-    /// A claim ended after this time, with so many bytes. On a long path those of less than a round trip were one window, which came at the
+    /// A claim ended after this time, with this number of bytes. On a long path those of less than a round trip were one window, which came at the
     /// rate of the whole link, and say nothing of what a connection brings.
     pub(super) fn claim_finished(&mut self, bytes: u64, during: Option<Duration>) {
         let seconds = during.unwrap_or_default().as_secs_f64();

@@ -10,19 +10,19 @@ use super::{ActiveClaim, ClaimId, CombinedRate};
 /// connection and the bytes in flight on it.
 const MIN_GAIN_SECONDS: f64 = 0.02;
 
-/// A gain of so many seconds is worth a request for few bytes.
+/// The gain, in seconds, that is worth a request for few bytes.
 const CLEAR_GAIN_SECONDS: f64 = 0.5;
 
 /// The same for many bytes that do not pay to be shared. Less may come from a connection that is only slow for now.
 const LARGE_REST_GAIN_SECONDS: f64 = 4.0;
 
-/// A connection comes up to speed for so many latencies.
+/// How many latencies a connection takes to come up to speed.
 pub(super) const SLOW_START_LATENCIES: f64 = 8.0;
 
 /// The same for a response of an origin that lets all of them begin slowly.
 const YOUNG_SECONDS: f64 = 1.5;
 
-/// Where the link is full, the connections that are left become up to so many times as fast when others end.
+/// Where the link is full, the remaining connections become up to this factor faster when others end.
 const FULL_LINK_LENIENCY: f64 = 4.0;
 
 /// The same on a long path, where TCP takes its time to become faster.
@@ -31,7 +31,7 @@ const LONG_PATH_LENIENCY: f64 = 1.5;
 /// Fewer connections than these may not suffice to fill a short path. On a long one a wrong guess costs more: the connection that is cut.
 const MIN_SHARERS: usize = 4;
 
-/// A connection shows its rate after so many latencies on a short path, and where others are up to speed.
+/// How many latencies pass until a connection shows its rate on a short path, and where others are up to speed.
 const YOUNG_LATENCIES: f64 = 2.0;
 
 /// Bytes that TCP sends at first, before any are acknowledged (RFC 6928).
@@ -44,10 +44,10 @@ const SILENT_SECONDS: f64 = 1.0;
 /// See [`SILENT_SECONDS`].
 const SILENT_LATENCIES: f64 = 4.0;
 
-/// A connection has begun when it has delivered so many bytes.
+/// A connection has begun when it has delivered this number of bytes.
 const MIN_BEGUN: u64 = 64 << 10;
 
-/// A connection that has not begun after so long, or so many latencies, is at an origin that lets each response begin slowly: TCP has brought
+/// A connection that has not begun after this time, or this number of latencies, is at an origin that lets each response begin slowly: TCP has brought
 /// more by then. Where others begin sooner, it is a slow connection.
 const LATE_BEGIN: (f64, f64) = (0.1, 4.0);
 

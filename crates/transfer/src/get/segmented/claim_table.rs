@@ -102,7 +102,7 @@ impl ClaimTable {
         {
             victim.cancel.cancel();
         }
-        Some(self.hold(worker, source, claim))
+        Some(self.register_holder(worker, source, claim))
     }
 
     /// The claim of the job's first response, which was requested before there was a plan.
@@ -114,10 +114,10 @@ impl ClaimTable {
         now: Duration,
     ) -> Option<HeldClaim> {
         let claim = self.plan.claim_first_response(range, now)?;
-        Some(self.hold(worker, source, claim))
+        Some(self.register_holder(worker, source, claim))
     }
 
-    fn hold(&mut self, worker: usize, source: usize, claim: Claim) -> HeldClaim {
+    fn register_holder(&mut self, worker: usize, source: usize, claim: Claim) -> HeldClaim {
         let cancel = CancellationToken::new();
         let cancelled = cancel.clone();
         let holder = ClaimHolder {

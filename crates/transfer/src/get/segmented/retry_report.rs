@@ -48,7 +48,7 @@ impl RetriedFailure {
 }
 
 impl RetryReports {
-    /// Adds a failure to those of its moment.
+    /// Adds a failure to the report of the same moment, or begins a report.
     pub(super) fn add(&mut self, failure: RetriedFailure, now: Instant) {
         self.reports
             .retain(|report| !report.is_sent || now < report.first.resume_at);

@@ -171,7 +171,7 @@ impl SegmentWorker {
         };
         let received = report.range.end - report.range.start;
         if let Some(event) = report.take_event() {
-            // That nobody listens is no reason to stop.
+            // A closed channel is not a reason to stop.
             let _ = self.events.send(event).await;
         }
         (fetched, received)
@@ -205,7 +205,7 @@ impl Body<'_> {
             let received = gathered.bytes();
             let flushed = self.write(&mut gathered, *at)?;
             *at += flushed.written;
-            shared.meter.pay(received).await;
+            shared.meter.throttle(received).await;
             if let Some(error) = error {
                 return Err(self.broken(error));
             }

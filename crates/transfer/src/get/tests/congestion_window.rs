@@ -61,10 +61,10 @@ pub(crate) trait CongestionWindow: std::fmt::Debug {
 
     fn on_acknowledgement(&mut self, ack: &Acknowledgement);
 
-    /// Bytes were lost, perhaps for the first time in a round; so many are still in flight.
+    /// Bytes were lost, perhaps for the first time in a round; `in_flight` bytes are still in flight.
     fn on_loss(&mut self, is_first: bool, in_flight: f64);
 
-    /// The connection sends again after a pause of so many retransmission timeouts.
+    /// The connection sends again after a pause of this number of retransmission timeouts.
     fn on_idle(&mut self, timeouts: f64);
 }
 
@@ -226,7 +226,7 @@ impl BbrWindow {
     const PROBE_GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
     /// Rounds whose best rate counts.
     const RATE_ROUNDS: usize = 10;
-    /// The rate is that of the path if it rises by less than a quarter in so many rounds.
+    /// The rate is that of the path if it rises by less than a quarter in this number of rounds.
     const FULL_ROUNDS: u32 = 3;
 
     fn rate(&self) -> f64 {

@@ -28,7 +28,7 @@ struct SimulatedMirror {
     dies_at: Duration,
     /// From then on it sends nothing any more.
     stalls_at: Duration,
-    /// The length that it announces, where that is another.
+    /// The length that it announces, if that is wrong.
     wrong_length: Option<u64>,
     /// When it restarts.
     restarts: SimulatedRestarts,
@@ -77,7 +77,7 @@ struct SimulatedMirrorWorker {
     has_response: bool,
     last_byte_at: Duration,
     written: u64,
-    /// The part of a byte that has come beyond the written ones.
+    /// The fraction of a byte that has arrived after the written bytes.
     fraction: f64,
 }
 
@@ -389,7 +389,7 @@ impl MirrorJob {
     }
 }
 
-/// The rate of a download of so many MiB, in MiB a second.
+/// The rate of a download of this size in MiB, in MiB a second.
 fn rate(mirrors: &[SimulatedMirror], mib: u64) -> (f64, MirrorRunOutcome) {
     let outcome = MirrorJob::new(mirrors, mib << 20).run();
     (mib as f64 / outcome.seconds, outcome)

@@ -36,7 +36,7 @@ pub(crate) fn race(
     (time.as_secs_f64() / best.as_secs_f64(), settled)
 }
 
-/// The control must need at most so many times as long as the best fixed number; the number that it settled on.
+/// Asserts that the control takes at most this factor of the best fixed number's time, and returns the number that it settled on.
 #[track_caller]
 pub(crate) fn within(times: f64, link: &dyn SimulatedLink, length: u64) -> usize {
     let (ratio, settled) = race(link, length, 1..=16);

@@ -25,7 +25,7 @@ fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
 enum SegmentStep {
     /// An idle worker claims.
     Claim,
-    /// The n-th claim's worker has received so many bytes and writes as many as it may.
+    /// The n-th claim's worker has received this number of bytes and writes as many as it may.
     Write(usize, u64),
     /// The n-th claim's worker reserves bytes and fails before the write.
     Fail(usize, u64),

@@ -30,12 +30,12 @@ pub(crate) trait SimulatedLink {
         Duration::from_millis(1)
     }
 
-    /// Whether the origin refuses one more connection when so many are open.
+    /// The number of open connections at which the origin refuses one more.
     fn refuses_connection(&self, _open: usize) -> bool {
         false
     }
 
-    /// Whether the origin responds 503 to a request when so many other responses are under way.
+    /// The number of responses under way at which the origin responds 503 to one more request.
     fn responds_503(&self, _answering: usize) -> bool {
         false
     }

@@ -18,7 +18,7 @@ use super::tcp_sender::TcpSender;
 /// The least retransmission timeout is so much longer than a round trip. After such a pause a window shrinks.
 const MIN_TIMEOUT: f64 = 0.2;
 
-/// Packets take up to so many seconds longer than the round trip, by chance, or up to this share of it if that is less. Without it,
+/// Packets take up to this number of seconds longer than the round trip, by chance, or up to this share of it if that is less. Without it,
 /// connections that begin together stay in step for ever, and the kernels' do not.
 const JITTER: (f64, f64) = (0.001, 0.05);
 
@@ -119,7 +119,7 @@ impl TcpLink {
         number
     }
 
-    /// Requests so many bytes, as soon as the connection is there.
+    /// Requests this number of bytes, as soon as the connection is open.
     pub(crate) fn request(&mut self, connection: usize, bytes: u64, now: Duration) {
         let sender = self.senders[connection].as_mut().unwrap();
         let at = now.max(sender.connected_at);

@@ -90,7 +90,7 @@ fn one_connection_takes_as_long_as_over_the_kernels_link() {
     }
 }
 
-/// Advances a link until a connection has got so many bytes, and returns when.
+/// Advances a link until a connection has received this number of bytes, and returns when.
 fn arrival(link: &mut TcpLink, connection: usize, bytes: f64) -> f64 {
     let mut left = bytes;
     loop {

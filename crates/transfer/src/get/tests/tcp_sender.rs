@@ -10,10 +10,10 @@ use super::congestion_window::{Acknowledgement, CongestionWindow, SEGMENT};
 /// The largest send buffer of a socket: the 4 MiB that are Linux's default, and what a last write goes beyond them.
 const MAX_SEND_BUFFER: f64 = 4_600_000.0;
 
-/// The send buffer has room for so many windows: Linux doubles the window, and counts 4352 bytes for a segment.
+/// The send buffer has room for this number of windows: Linux doubles the window, and counts 4352 bytes for a segment.
 const WINDOWS_IN_SEND_BUFFER: f64 = 6.0;
 
-/// A window is sent in so many flights, or in segments if these are fewer.
+/// A window is sent in this number of flights, or in segments if these are fewer.
 const FLIGHTS_IN_WINDOW: f64 = 64.0;
 
 /// Bytes on their way: consecutive ones, sent at once.
@@ -83,7 +83,7 @@ impl TcpSender {
         }
     }
 
-    /// The origin begins a response of so many bytes.
+    /// The origin begins a response of this length.
     pub(crate) fn respond(&mut self, bytes: f64) {
         self.unwritten += bytes;
         self.limited_until = 0.0;

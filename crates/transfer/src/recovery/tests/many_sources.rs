@@ -34,7 +34,7 @@ pub(super) fn version(etag: Option<&str>) -> ResourceVersion {
     }
 }
 
-/// A policy with so many sources, the first of which has begun with a file of ten bytes.
+/// A policy with this number of sources. The first one has begun to send a file of ten bytes.
 pub(super) fn begun(count: usize, user_named: bool, evidence: IntegrityEvidence) -> RecoveryPolicy {
     let retry = RetryOptions {
         base_delay: Duration::from_millis(250),

@@ -102,7 +102,7 @@ const NUMBERS: &[&str] = &[
     "\u{663}",
 ];
 
-/// A Content-Range, one or two of whose tokens may be wrong.
+/// A Content-Range with up to two wrong tokens.
 fn any_content_range() -> impl Strategy<Value = String> {
     let number = || prop::sample::select(NUMBERS);
     let small = || (0u64..50).prop_map(|n| n.to_string());

@@ -7,7 +7,7 @@ use super::simulated_batch::{
 };
 use crate::batch::dispatch::{HostRequestLimit, JobDispatcherOptions};
 
-/// A server with so many workers, each of which needs so long for a request, behind a link.
+/// A server behind a link. Each of its workers takes the given time for a request.
 struct SimulatedServer {
     /// The round trip.
     latency: Duration,
@@ -227,7 +227,7 @@ fn c8_many_requests_at_once_are_obeyed_and_do_not_collapse() {
     );
 }
 
-/// Takes so many requests at once, and responds 429 to the others.
+/// Accepts this number of requests at once, and responds 429 to the others.
 struct LimitingServer {
     max_requests: usize,
     round_trip: Option<Duration>,

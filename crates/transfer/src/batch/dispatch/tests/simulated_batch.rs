@@ -122,7 +122,7 @@ pub(crate) struct SimulatedBatchOutcome {
     pub(crate) max_idle_hosts: usize,
     /// The most requests of one host at once.
     pub(crate) max_of_one_host: usize,
-    /// When a host first had so many requests at once: 4, 8, 16.
+    /// When a host first had 4, 8 and 16 requests at once.
     pub(crate) reached: [Option<Duration>; 3],
     /// When the last file of each host was done.
     pub(crate) last_file_of_host: HashMap<u32, Duration>,
