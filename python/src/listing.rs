@@ -3,7 +3,7 @@
 use std::time::UNIX_EPOCH;
 
 use haul_s3::{ListedObject, S3Address};
-use haul_transfer::bucket::{KeyPattern, ListingPage, ObjectListing, ObjectSelection};
+use haul_transfer::bucket::{KeyPattern, ListingPage, ObjectListing};
 use pyo3::prelude::*;
 
 use crate::engine::Engine;
@@ -50,16 +50,12 @@ impl Engine {
                 .with_hint("add recursive=True")
                 .into());
         }
-        let selection = match (is_pattern, arguments.recursive) {
-            (true, _) => Some(ObjectSelection::matching(&address)),
-            (false, true) => {
-                let filter = arguments.filter.filter();
-                Some(ObjectSelection::below(address.clone(), filter))
-            }
-            (false, false) => None,
-        };
         let task = RunningTask::start(&self.state, PAGES, |context| async move {
-            Box::pin(list(&context, &address, selection)).await
+            let session = context.session(true).await?;
+            let (is_recursive, filter) = (arguments.recursive, arguments.filter.filter());
+            let listing =
+                ObjectListing::start(&session, &address, is_pattern, is_recursive, filter);
+            list(&context, &address, listing).await
         })?;
         Ok(ListHandle(task))
     }
@@ -68,13 +64,8 @@ impl Engine {
 async fn list(
     context: &TaskContext<Vec<ListedRow>>,
     address: &S3Address,
-    selection: Option<ObjectSelection>,
+    mut listing: ObjectListing,
 ) -> Result<(), HaulError> {
-    let session = context.session(true).await?;
-    let mut listing = match selection {
-        Some(selection) => ObjectListing::selection(&session, selection),
-        None => ObjectListing::folder(&session, address),
-    };
     loop {
         let page = listing
             .next_page()

@@ -18,6 +18,7 @@ mod timer;
 #[cfg(test)]
 mod tests;
 
+pub use outcome::NO_ANSWER;
 pub use sessions::with_session_memory;
 
 use std::io;
@@ -25,6 +26,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use haul_transfer::batch::StopReason;
 use rand::RngCore as _;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -121,6 +123,14 @@ pub enum LoadEnd {
     Seconds(f64),
 }
 
+/// What was measured, and why no more.
+#[derive(Debug)]
+pub struct LoadOutcome {
+    pub measurement: Measurement,
+    /// Why it ended before its end.
+    pub stopped: Option<StopReason>,
+}
+
 /// Why a load could not be put on at all.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -141,7 +151,7 @@ const BODY_BUFFER: u64 = 1 << 20;
 ///
 /// # Errors
 /// Only for what is wrong here: failures of requests are counted.
-pub async fn run_load(plan: LoadPlan, stop: CancellationToken) -> Result<Measurement, LoadError> {
+pub async fn run_load(plan: LoadPlan, stop: CancellationToken) -> Result<LoadOutcome, LoadError> {
     let targets = TargetList::new(&plan)?;
     let mut body = vec![0; usize::try_from(plan.body_bytes().min(BODY_BUFFER)).unwrap_or(0)];
     // Nothing on the way can compress it.
@@ -179,7 +189,10 @@ pub async fn run_load(plan: LoadPlan, stop: CancellationToken) -> Result<Measure
             () = tokio::time::sleep(pause) => {}
         }
     }
-    Ok(total.into_measurement(&state.targets))
+    Ok(LoadOutcome {
+        measurement: total.into_measurement(&state.targets),
+        stopped: state.stop.is_cancelled().then_some(StopReason::Interrupted),
+    })
 }
 
 /// How many slots each thread of the client has.

@@ -22,6 +22,9 @@ pub struct BenchResults {
     pub environment: BenchEnvironment,
     /// The experiments, in the order in which they ran.
     pub experiments: Vec<ExperimentResults>,
+    /// What allows more requests than [`ExperimentResults::max_rate`], in the words of the front end. No file has it.
+    #[serde(skip)]
+    pub rate_hint: String,
 }
 
 /// The machine and the program.

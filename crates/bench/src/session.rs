@@ -84,6 +84,7 @@ pub async fn run_experiments(
         is_partial: false,
         environment,
         experiments: Vec::new(),
+        rate_hint: String::new(),
     };
     for experiment in experiments {
         if stop.is_cancelled() {

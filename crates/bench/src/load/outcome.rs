@@ -13,6 +13,9 @@ use tokio::time::Instant;
 /// The most characters of a URL in the text of a failure.
 const MAX_URL: usize = 200;
 
+/// The kind of failure of requests that have no response when a load ends: the key in `Measurement::errors`.
+pub const NO_ANSWER: &str = "no answer before the end";
+
 /// A kind of failure. Its text is the key in `Measurement::errors`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LoadFailure {
@@ -52,7 +55,7 @@ impl fmt::Display for LoadFailure {
                 return write!(f, "status {status} (Location: {location})");
             }
             Self::Timeout | Self::Socket(io::ErrorKind::TimedOut) => "timeout",
-            Self::NoAnswer => "no answer before the end",
+            Self::NoAnswer => NO_ANSWER,
             Self::NameResolution => "name resolution",
             Self::Tls => "TLS",
             Self::NoHttp2 => "no HTTP/2",

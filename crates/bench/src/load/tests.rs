@@ -50,7 +50,10 @@ fn client_tls(authority: &CertificateAuthority) -> Arc<ClientConfig> {
 
 async fn run(plan: LoadPlan) -> Measurement {
     let load = run_load(plan, CancellationToken::new());
-    within(Duration::from_secs(60), load).await.unwrap()
+    within(Duration::from_secs(60), load)
+        .await
+        .unwrap()
+        .measurement
 }
 
 fn resource(bytes: u64) -> OriginResource {

@@ -41,7 +41,9 @@ pub(super) fn report_blocks(results: &BenchResults, detail: TableDetail) -> Vec<
             blocks.push(Table(experiment_table(experiment, detail)));
         }
         blocks.extend(notes.map(|note| Text(TextTone::Warning.text(note))));
-        blocks.push(Text(TextTone::Faint.text(rounds_text(experiment))));
+        blocks.push(Text(
+            TextTone::Faint.text(rounds_text(experiment, &results.rate_hint)),
+        ));
         blocks.push(Text(TextTone::Lesson.text(&experiment.lesson)));
         blocks.extend(guesses.map(|guess| Text(guess_text(experiment, guess))));
     }

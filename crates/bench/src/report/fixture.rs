@@ -23,6 +23,7 @@ fn build_results() -> BenchResults {
         started: "2027-01-18T09:30:00Z".to_owned(),
         elapsed_s: 192.4,
         is_partial: true,
+        rate_hint: String::new(),
         environment: BenchEnvironment {
             haul: "0.9.0".to_owned(),
             commit: "4ded777c".to_owned(),

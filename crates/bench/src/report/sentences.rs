@@ -6,8 +6,8 @@ use super::quantity::three_digits;
 use crate::Cell;
 use crate::results::{BenchEnvironment, CellResults, ExperimentResults, RoundsEnd};
 
-/// How many rounds there were, why no more, and what ratios are ratios to.
-pub(super) fn rounds_text(experiment: &ExperimentResults) -> String {
+/// How many rounds there were, why no more, and what ratios are ratios to. `rate_hint` says what allows more requests a second.
+pub(super) fn rounds_text(experiment: &ExperimentResults, rate_hint: &str) -> String {
     let plural = if experiment.rounds == 1 { "" } else { "s" };
     let end = match experiment.end {
         RoundsEnd::Narrow => "every interval is narrow enough",
@@ -32,8 +32,13 @@ pub(super) fn rounds_text(experiment: &ExperimentResults) -> String {
         text.extend([format!(" {missing} of {all} rows had no time.")]);
     }
     text.extend(experiment.max_rate.map(|cap| {
+        let hint = if rate_hint.is_empty() {
+            String::new()
+        } else {
+            format!(": {rate_hint}")
+        };
         format!(
-            " haul sent at most {cap:.0} requests a second, and does not compare cells that were as fast as that: --yes allows more."
+            " haul sent at most {cap:.0} requests a second, and does not compare cells that were as fast as that{hint}."
         )
     }));
     let baseline = level_names(factors(experiment), &experiment.baseline);
@@ -214,7 +219,7 @@ mod tests {
             cell.wall = None;
             cell.measurements.clear();
         }
-        let text = rounds_text(&experiment);
+        let text = rounds_text(&experiment, "");
         assert!(
             text.starts_with(
                 "The time was spent before all rows were measured once. 10 of 12 rows had no time."
@@ -230,6 +235,19 @@ mod tests {
             ["! all 12 rows: connection refused"]
         );
         experiment.end = RoundsEnd::Failed;
-        assert!(rounds_text(&experiment).starts_with("Nothing could be measured."));
+        assert!(rounds_text(&experiment, "").starts_with("Nothing could be measured."));
+    }
+
+    #[test]
+    fn a_limited_rate_is_told_with_what_allows_more() {
+        let mut experiment = fixture::bench_results().experiments.remove(0);
+        experiment.max_rate = Some(100.0);
+        let text = rounds_text(&experiment, "");
+        assert!(text.contains("as fast as that."), "{text}");
+        let text = rounds_text(&experiment, "a flag allows more");
+        assert!(
+            text.contains("as fast as that: a flag allows more."),
+            "{text}"
+        );
     }
 }

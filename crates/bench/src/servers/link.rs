@@ -17,7 +17,7 @@ const MAX_LOSS_PPM: u32 = 500_000;
 
 /// What the levels look like.
 const EXPECTED: &str = "loopback; a round trip as 20ms; either with the rates of a connection and of all, as 20ms 25M/200M; \
-    or with --link kernel:RTT,RATE[,LOSS], as kernel:100ms,25M or kernel:100ms,200Mbit,0.1%, up to 1000Mbit";
+    or kernel:RTT,RATE[,LOSS], as kernel:100ms,25M or kernel:100ms,200Mbit,0.1%, up to 1000Mbit";
 
 /// A level of the factor `link`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -115,7 +115,7 @@ impl RequestsWorkload {
         self.store_files(&requests, &plan, stop).await?;
         let meter = UsageMeter::start(&server_pids);
         let started = Instant::now();
-        let mut measurement = run_load(plan.clone(), stop.clone()).await?;
+        let mut measurement = run_load(plan.clone(), stop.clone()).await?.measurement;
         meter.finish(&mut measurement);
         let mut is_clean = requests.method == LoadMethod::Delete
             && measurement.successes == u64::from(requests.files.count);
@@ -125,7 +125,7 @@ impl RequestsWorkload {
                 each_file(&plan, LoadMethod::Delete),
                 CancellationToken::new(),
             );
-            is_clean = removed.await?.errors.is_empty();
+            is_clean = removed.await?.measurement.errors.is_empty();
         }
         if is_clean {
             self.leftover.retain(|leftover| *leftover != files);
@@ -176,7 +176,7 @@ impl RequestsWorkload {
             let plan = each_file(&self.target_load(&requests)?, LoadMethod::Delete);
             let removing = run_load(plan, CancellationToken::new());
             let mut errors = match tokio::time::timeout(CLEANING_LIMIT, removing).await {
-                Ok(removed) => removed?.errors.into_keys().collect(),
+                Ok(removed) => removed?.measurement.errors.into_keys().collect(),
                 Err(_) => vec!["timeout".to_owned()],
             };
             // Some of them may be gone already.
@@ -209,7 +209,7 @@ impl RequestsWorkload {
             return Ok(());
         }
         let stored = run_load(each_file(plan, LoadMethod::Put), stop.clone()).await?;
-        if let Some(cause) = stored.errors.into_keys().next() {
+        if let Some(cause) = stored.measurement.errors.into_keys().next() {
             return Err(WorkloadError::Store {
                 action: "store files that begin with",
                 place: redacted_url(&plan.urls[0]),

@@ -3,26 +3,28 @@
 //! Results go to standard output in blocks. When they cannot be written any more the batch stops: hours of downloads without their results
 //! are of no use, and files that are done stay.
 
+mod end;
+
 use std::io::{self, BufWriter, Stdout, Write as _};
 use std::time::Duration;
 
 use haul_net::ClientConfig;
 use haul_plan::Checksum;
-use haul_s3::S3Address;
 use haul_transfer::batch::{Batch, BatchOptions, BatchOutputs, BatchSummary, StopReason};
-use haul_transfer::bucket::{BucketError, KeyFilter, StoreSession};
+use haul_transfer::bucket::{BucketError, StoreSession};
 use haul_transfer::manifest::ManifestRow;
-use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
+use haul_transfer::{GetOptions, TransferEvent};
 use tokio_util::sync::CancellationToken;
 
 use super::objects::report as report_bucket_error;
 use super::run_loop::{EngineEvents, RenderContext, RunEnd, RunLoop, StartError};
-use crate::args::{GetArgs, UrlArg};
+use crate::args::GetArgs;
 use crate::exit::ExitReason;
 use crate::message::JsonOutputs;
 use crate::progress::Renderer;
-use crate::settings::{BatchWorkload, archive_destination, s3_config};
+use crate::settings::{BatchWorkload, s3_config};
 use crate::{message, output, report};
+use end::{continue_hint, cut_off_lines, end_lines};
 
 /// Bytes of results that are written at once.
 const RESULT_BUFFER: usize = 64 << 10;
@@ -107,149 +109,11 @@ fn report_list_failures(
     }
 }
 
-/// Whether the batch ended because the reader of its archive has left.
-fn has_archive_reader_left(summary: &BatchSummary) -> bool {
-    summary.stop_reason() == Some(StopReason::ReaderGone)
-}
-
-/// The message when the reader of the archive has left: how far it got, and no more.
-fn cut_off_lines(args: &GetArgs, summary: &BatchSummary) -> Vec<String> {
-    let tar = match &args.batch.tar {
-        Some(tar) if !args.batch.is_tar_to_stdout() => tar.display().to_string(),
-        _ => "standard output".to_owned(),
-    };
-    let files = summary.done;
-    let text = format!("{tar} was closed by its reader: the archive ends after {files} files");
-    let message = message::error_text(&message::sanitize(&text), None);
-    (!args.messages.quiet)
-        .then_some(message)
-        .into_iter()
-        .collect()
-}
-
 fn print_warnings(args: &GetArgs, renderer: &mut dyn Renderer, now: Duration, warnings: &[String]) {
     if !args.messages.quiet {
         let warnings = warnings.iter().map(|text| message::sanitize(text));
         warnings.for_each(|text| renderer.warn(now, &text));
     }
-}
-
-/// The hint how to continue a batch that was interrupted, or to retry what failed. `does` is the verb of that.
-fn continue_hint(args: &GetArgs, does: &str) -> String {
-    let (batch, output) = (&args.batch, &args.output);
-    if batch
-        .tar
-        .as_deref()
-        .is_some_and(|tar| archive_destination(tar).is_stream())
-    {
-        return "the same command starts again: a streamed archive is always complete".to_owned();
-    }
-    let existing = match () {
-        () if output.update => "for existing files it only asks whether they changed",
-        () if batch.manifest.is_some() => "files that the manifest lists as done are skipped",
-        () if batch.tar.is_some() => {
-            return "with --manifest FILE the same command could continue its archive".to_owned();
-        }
-        () if output.overwrite => {
-            return format!("the same command without --overwrite {does}: existing files are kept");
-        }
-        () => "existing files are not downloaded again",
-    };
-    format!("the same command {does}: {existing}")
-}
-
-/// The hint for a file that is no list.
-const LIST_FORMATS: &str = "a list has a URL a line, or is in aria2's format, CSV or TSV with a column 'url', JSON lines or Metalink";
-
-/// The messages at the end, for people.
-fn end_lines(
-    args: &GetArgs,
-    summary: &BatchSummary,
-    elapsed: Duration,
-    width: Option<usize>,
-) -> Vec<String> {
-    let mut lines = Vec::new();
-    if is_without_files(summary) && args.batch.input.is_empty() {
-        return vec![message::error_text(
-            &message::sanitize(&nothing_found(args)),
-            None,
-        )];
-    }
-    if !args.messages.quiet {
-        if is_without_files(summary) {
-            lines.push(message::warning_text(
-                "the lists contain nothing to download",
-            ));
-        }
-        lines.push(report::summary_line(summary, elapsed, width));
-    }
-    if summary.pages > 0 {
-        let text = format!(
-            "{} of these files are pages or error documents, which is not what their names promise: --expect-type refuses such responses",
-            summary.pages
-        );
-        lines.push(message::warning_text(&text));
-    }
-    if let Some(stopped) = &summary.stopped
-        && !summary.is_interrupted()
-    {
-        let reason = message::sanitize(&report::stop_text(summary, stopped));
-        let text = if summary.all_ended() || summary.listed == 0 {
-            reason
-        } else {
-            format!("stopped early: {reason}")
-        };
-        let hint = (stopped.reason == StopReason::UnusableList).then_some(LIST_FORMATS);
-        lines.push(message::error_text(&text, hint));
-    }
-    let hint = match summary.done {
-        _ if are_failures_permanent(summary) => {
-            "they would fail again: check the list, and the sizes, types and digests that it or the flags require".to_owned()
-        }
-        // There is no archive to continue.
-        0 if args.batch.tar.is_some() => "the same command retries them".to_owned(),
-        _ => continue_hint(args, "retries them"),
-    };
-    lines.extend(report::failures_text(summary, &hint));
-    lines
-}
-
-/// Whether all lists were read, and named nothing.
-fn is_without_files(summary: &BatchSummary) -> bool {
-    summary.list_complete && summary.listed == 0 && summary.stopped.is_none()
-}
-
-/// The message for addresses without an object.
-fn nothing_found(args: &GetArgs) -> String {
-    let address = |url: &UrlArg| match url {
-        UrlArg::Url(url) => S3Address::from_url(&url.0).ok(),
-        UrlArg::Glob(_) => None,
-    };
-    let addresses = args.urls.iter().filter_map(address);
-    let names: Vec<String> = addresses
-        .map(|address| {
-            if args.recursive {
-                format!("below {}", address.into_folder())
-            } else {
-                format!("at {address}")
-            }
-        })
-        .collect();
-    let filtered = if args.filter.filter == KeyFilter::default() {
-        ""
-    } else {
-        " that --include and --exclude leave"
-    };
-    format!("there is no object {}{filtered}", names.join(" or "))
-}
-
-/// Whether all failures are about the files themselves, so that a retry would fail, too.
-fn are_failures_permanent(summary: &BatchSummary) -> bool {
-    let lasting = |class| matches!(class, ErrorClass::Usage | ErrorClass::Verification);
-    summary
-        .failure_groups
-        .iter()
-        .all(|cause| lasting(cause.class))
 }
 
 /// The results of a batch.
@@ -294,7 +158,7 @@ impl BatchPrinter {
     ) -> ExitReason {
         let summary = &self.summary;
         let lines = match self.undelivered {
-            _ if has_archive_reader_left(summary) => {
+            _ if summary.stop_reason() == Some(StopReason::ReaderGone) => {
                 self.undelivered = Some(ExitReason::ReaderGone);
                 cut_off_lines(args, summary)
             }
@@ -305,7 +169,7 @@ impl BatchPrinter {
             _ => end_lines(args, summary, elapsed, renderer.line_width()),
         };
         // A list may be empty. An address that names nothing is a mistake, as for `ls`, `rm` and `cp`.
-        let has_found_nothing = finds_objects && is_without_files(summary);
+        let has_found_nothing = finds_objects && summary.has_found_nothing();
         renderer.batch_ended(elapsed, summary, &lines);
         let list_exit = report_list_failures(args, list_failures, summary);
         // A result that could not be written has stopped the batch, if it was still running.

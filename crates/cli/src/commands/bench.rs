@@ -104,7 +104,7 @@ async fn measure(plan: &BenchPlan<'_>) -> Result<BenchResults, CommandError> {
     let words = std::iter::once("haul".to_owned()).chain(words);
     let environment = bench_environment(words.collect::<Vec<_>>().join(" "));
     let mut progress = BenchProgress::new(plan.run.quiet);
-    let results = run_experiments(
+    let mut results = run_experiments(
         &plan.experiments,
         &options,
         environment,
@@ -117,6 +117,7 @@ async fn measure(plan: &BenchPlan<'_>) -> Result<BenchResults, CommandError> {
     )
     .await;
     progress.end();
+    results.rate_hint = "--yes allows more".to_owned();
     Ok(results)
 }
 

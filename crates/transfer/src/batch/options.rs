@@ -125,6 +125,21 @@ impl BatchSummary {
         self.list_complete && self.done + self.skipped + self.failed == self.listed
     }
 
+    /// Whether all lists were read, and named nothing.
+    #[must_use]
+    pub fn has_found_nothing(&self) -> bool {
+        self.list_complete && self.listed == 0 && self.stopped.is_none()
+    }
+
+    /// Whether all failures are about the files themselves, so that a retry would fail, too.
+    #[must_use]
+    pub fn are_failures_permanent(&self) -> bool {
+        let is_lasting = |class| matches!(class, ErrorClass::Usage | ErrorClass::Verification);
+        self.failure_groups
+            .iter()
+            .all(|group| is_lasting(group.class))
+    }
+
     /// Whether the batch ended early because its caller stopped it.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {

@@ -3,6 +3,7 @@
 use haul_s3::{ListedObject, ObjectListRequest, S3Address};
 
 use super::lister::ListProgress;
+use super::object_keys::KeyFilter;
 use super::retries::BucketError;
 use super::selection::{ObjectSelection, SelectedObjects};
 use super::session::StoreSession;
@@ -34,24 +35,32 @@ pub struct FolderObjects {
 }
 
 impl ObjectListing {
-    /// Lists what a folder would show.
+    /// Lists the objects that match an address with a pattern, everything below it that the filter leaves if it `is_recursive`, or what it
+    /// would show as a folder.
     #[must_use]
-    pub fn folder(session: &StoreSession, address: &S3Address) -> Self {
-        Self::Folder(FolderObjects {
-            session: session.clone(),
-            bucket: address.bucket.clone(),
-            request: Some(ObjectListRequest {
-                prefix: address.key.clone(),
-                delimiter: "/".to_owned(),
-                ..ObjectListRequest::default()
-            }),
-            progress: ListProgress::default(),
-        })
-    }
-
-    #[must_use]
-    pub fn selection(session: &StoreSession, selection: ObjectSelection) -> Self {
-        Self::Selection(session.list(selection))
+    pub fn start(
+        session: &StoreSession,
+        address: &S3Address,
+        is_pattern: bool,
+        is_recursive: bool,
+        filter: KeyFilter,
+    ) -> Self {
+        if is_pattern {
+            Self::Selection(session.list(ObjectSelection::matching(address)))
+        } else if is_recursive {
+            Self::Selection(session.list(ObjectSelection::below(address.clone(), filter)))
+        } else {
+            Self::Folder(FolderObjects {
+                session: session.clone(),
+                bucket: address.bucket.clone(),
+                request: Some(ObjectListRequest {
+                    prefix: address.key.clone(),
+                    delimiter: "/".to_owned(),
+                    ..ObjectListRequest::default()
+                }),
+                progress: ListProgress::default(),
+            })
+        }
     }
 
     /// The next page; `None` at the end.

@@ -97,6 +97,17 @@ async fn arguments_that_mean_nothing_are_refused_before_anything_runs() {
     }
 }
 
+/// The commas of a kernel link separate levels there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kernel_link_that_is_set_as_a_level_has_a_hint() {
+    let haul = HaulDirectory::new();
+    haul.run(&["bench", "store", "--set", "link=kernel:1ms,1M"])
+        .await
+        .assert_code(2)
+        .assert_stderr_has("or kernel:RTT,RATE[,LOSS], as kernel:100ms,25M")
+        .assert_stderr_has("hint: give a kernel link, which has commas, with --link");
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_report_that_cannot_be_written_is_noticed_before_anything_is_measured() {

@@ -2,6 +2,8 @@
 
 use haul_lab::{RequestMatcher, SilentListener, faults};
 
+use haul_transfer::batch::StopReason;
+
 use super::*;
 
 fn milliseconds(count: u64) -> Duration {
@@ -154,7 +156,9 @@ async fn a_load_that_is_stopped_keeps_what_it_measured() {
             stop.cancel();
         };
         let load = async { tokio::join!(run_load(plan, stop.clone()), stopping).0 };
-        let measured = within(Duration::from_secs(10), load).await.unwrap();
+        let ended = within(Duration::from_secs(10), load).await.unwrap();
+        assert_eq!(ended.stopped, Some(StopReason::Interrupted));
+        let measured = ended.measurement;
         assert_eq!(measured.successes, 10);
         assert_eq!(errors(&measured), "4 no answer before the end");
     }
@@ -178,7 +182,8 @@ async fn a_load_stops_while_it_connects_waits_or_is_paused() {
                 stop.cancel();
             };
             let load = async { tokio::join!(load, stopping).0 };
-            let measured = within(Duration::from_secs(5), load).await.unwrap();
+            let ended = within(Duration::from_secs(5), load).await.unwrap();
+            let measured = ended.measurement;
             assert_eq!(measured.successes, 0);
             assert!(measured.failures() <= 4, "{measured:?}");
         }

@@ -2,11 +2,13 @@
 
 use haul_bench::Measurement;
 use haul_bench::load::{
-    LoadClient, LoadEnd, LoadMethod, LoadPace, LoadPlan, LoadProtocol, run_load,
+    LoadClient, LoadEnd, LoadMethod, LoadOutcome, LoadPace, LoadPlan, LoadProtocol, NO_ANSWER,
+    run_load,
 };
 use haul_bench::report::load_text;
 use haul_bench::servers::Network;
 use haul_net::{TlsOptions, redacted_url};
+use haul_transfer::batch::StopReason;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -33,12 +35,16 @@ pub(super) fn run(args: &BenchLoadArgs) -> Result<ExitReason, CommandError> {
         load(plan, &stop).await
     });
     runtime.shutdown_background();
-    let mut found = found?;
-    if stop.is_cancelled() {
+    let LoadOutcome {
+        measurement: mut found,
+        stopped,
+    } = found?;
+    let is_interrupted = stopped == Some(StopReason::Interrupted);
+    if is_interrupted {
         // It is the user who ended them.
-        found.errors.remove("no answer before the end");
+        found.errors.remove(NO_ANSWER);
     }
-    Ok(report(args, &found, stop.is_cancelled()))
+    Ok(report(args, &found, is_interrupted))
 }
 
 fn load_plan(args: &BenchLoadArgs) -> Result<LoadPlan, CommandError> {
@@ -99,10 +105,10 @@ async fn check_server(plan: &LoadPlan, stop: &CancellationToken) -> Result<(), C
             ..plan.clone()
         };
         let found = load(one, stop).await?;
-        let failure = found.errors.into_keys().next();
+        let failure = found.measurement.errors.into_keys().next();
         // A status is a response, which may be what is to be measured.
         if let Some(failure) =
-            failure.filter(|kind| !kind.starts_with("status ") && !stop.is_cancelled())
+            failure.filter(|kind| !kind.starts_with("status ") && found.stopped.is_none())
         {
             let text = format!("no response from {}: {failure}", redacted_url(url));
             return Err(CommandError::network(text).with_hint(match &*failure {
@@ -114,7 +120,7 @@ async fn check_server(plan: &LoadPlan, stop: &CancellationToken) -> Result<(), C
     Ok(())
 }
 
-async fn load(plan: LoadPlan, stop: &CancellationToken) -> Result<Measurement, CommandError> {
+async fn load(plan: LoadPlan, stop: &CancellationToken) -> Result<LoadOutcome, CommandError> {
     let found = run_load(plan, stop.clone()).await;
     found.map_err(|error| local_error(&error))
 }

@@ -194,8 +194,14 @@ impl<'a> BenchPlan<'a> {
             .map(|experiment| experiment.set_by_text(text))
             // All of them are tried; one that can is enough.
             .reduce(|one, other| if one.is_ok() { one } else { other });
-        set.unwrap_or(Ok(()))
-            .map_err(|mistake| CommandError::usage(format!("--set {text}: {mistake}")))
+        set.unwrap_or(Ok(())).map_err(|mistake| {
+            let error = CommandError::usage(format!("--set {text}: {mistake}"));
+            if text.starts_with("link=") && text.contains("kernel:") {
+                error.with_hint("give a kernel link, which has commas, with --link")
+            } else {
+                error
+            }
+        })
     }
 
     /// Puts the links of the command line into each experiment.

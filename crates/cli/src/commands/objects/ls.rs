@@ -3,9 +3,7 @@
 use std::io::{self, Write as _};
 
 use haul_s3::{ListedObject, S3Address};
-use haul_transfer::bucket::{
-    BucketError, KeyFilter, KeyPattern, ObjectListing, ObjectSelection, StoreSession,
-};
+use haul_transfer::bucket::{BucketError, KeyFilter, KeyPattern, ObjectListing, StoreSession};
 use serde_json::json;
 
 use super::report;
@@ -135,15 +133,9 @@ impl<'a> ListPrinter<'a> {
         address: &S3Address,
     ) -> Result<bool, ListEnd> {
         let is_pattern = KeyPattern::is_pattern(&address.key);
-        let is_folder = !self.args.recursive && !self.args.summary && !is_pattern;
-        let mut listing = match is_pattern {
-            _ if is_folder => ObjectListing::folder(session, address),
-            true => ObjectListing::selection(session, ObjectSelection::matching(address)),
-            false => {
-                let all = ObjectSelection::below(address.clone(), KeyFilter::default());
-                ObjectListing::selection(session, all)
-            }
-        };
+        let is_recursive = self.args.recursive || self.args.summary;
+        let filter = KeyFilter::default();
+        let mut listing = ObjectListing::start(session, address, is_pattern, is_recursive, filter);
         let mut has_folders = false;
         while let Some(page) = listing.next_page().await? {
             has_folders |= !page.folders.is_empty();
