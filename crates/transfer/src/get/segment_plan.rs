@@ -272,12 +272,6 @@ impl SegmentPlan {
         self.options.is_at_rate_limit(rate)
     }
 
-    /// The next range for an idle worker that is like the others.
-    #[cfg(test)]
-    pub(super) fn claim(&mut self, now: Duration) -> Option<Claim> {
-        self.claim_for(&ClaimRequest::default(), now)
-    }
-
     /// The next range for an idle worker: the first unclaimed bytes, else a part of a slow worker's remaining bytes.
     pub(super) fn claim_for(&mut self, request: &ClaimRequest<'_>, now: Duration) -> Option<Claim> {
         if let Some(gap) = self.unclaimed_gap_for(request) {
@@ -308,13 +302,6 @@ impl SegmentPlan {
             active.silent_predecessors = silent_predecessors;
         }
         Some(claim)
-    }
-
-    /// Whether [`SegmentPlan::claim`] would return a claim.
-    #[must_use]
-    #[cfg(test)]
-    pub(super) fn has_work(&self, now: Duration) -> bool {
-        self.has_work_for(&ClaimRequest::default(), now)
     }
 
     /// Whether [`SegmentPlan::claim_for`] would return a claim.

@@ -147,13 +147,7 @@ impl PreviousRuns {
     /// How many jobs are done.
     #[must_use]
     pub fn done_count(&self) -> u64 {
-        self.index.counts().0
-    }
-
-    /// How many jobs failed, and run again.
-    #[must_use]
-    pub fn failed_count(&self) -> u64 {
-        self.index.counts().1
+        self.index.done_count()
     }
 
     /// For each of the latest shards, the end of the last entry that a row records. Shards come in the order of their
