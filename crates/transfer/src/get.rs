@@ -19,6 +19,7 @@ mod destination;
 mod download_limits;
 mod download_monitor;
 mod download_sources;
+mod download_totals;
 mod early_connections;
 mod engine;
 mod expectations;

@@ -10,11 +10,12 @@ use haul_plan::{DigestAlgorithm, ResourceVersion};
 
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
+use super::download_totals::DownloadTotals;
 use super::expectations::FileExpectations;
 use super::expected_digests::ExpectedDigests;
 use super::partial_claim::PartialClaim;
 use super::partial_download::PartialDownload;
-use super::strategy::{DownloadTotals, DownloadedFile};
+use super::strategy::DownloadedFile;
 use crate::checksum::{ComputedDigest, DigestFollower, DigestSet};
 use crate::disk::{FilePermissions, KeptMetadata, blocking, store_validators};
 use crate::error::{ErrorClass, GetError, LocalError, VerificationError};
@@ -236,7 +237,7 @@ pub(super) async fn complete_unmodified(
         path: Some(path),
         checksums: digests.report(&computed),
         not_modified: true,
-        ..totals.outcome(context, sources, bytes)
+        ..context.outcome(totals, sources, bytes)
     })
 }
 

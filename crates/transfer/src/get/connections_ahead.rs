@@ -39,7 +39,7 @@ impl<'a> ConnectionsAhead<'a> {
                 has_requested_connections: matches!(connections, ConnectionCount::Fixed(_)),
                 has_rate_limit: connector.rate_limit().is_some(),
             }),
-            number: sources.max_connections(connections.max()) - 1,
+            number: context.max_connections(sources) - 1,
             tasks: Mutex::default(),
         }
     }

@@ -12,13 +12,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::MinRate;
 use super::download_monitor::{BodyMeter, DownloadMonitor};
+use super::download_sources::DownloadSources;
+use super::download_totals::DownloadTotals;
 use super::host_limits::HostLimits;
 use super::reserved_names::ReservedNames;
 use super::segment_plan::SegmentOptions;
 use super::steering::JobSteering;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
-use crate::options::{ConnectionCount, DownloadJob, ExistingFilePolicy, GetOptions};
+use crate::options::{
+    ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions,
+};
 use crate::recovery::RetryNumber;
 use crate::warning::TransferWarning;
 
@@ -138,6 +142,40 @@ impl JobContext<'_> {
             ExistingFilePolicy::Overwrite
         } else {
             self.options().existing_file
+        }
+    }
+
+    /// The outcome of a file with this number of bytes.
+    pub(super) fn outcome(
+        &self,
+        totals: &DownloadTotals,
+        sources: &DownloadSources,
+        bytes: u64,
+    ) -> DownloadOutcome {
+        DownloadOutcome {
+            url: haul_net::without_credentials(&self.job.url),
+            final_url: haul_net::without_credentials(&sources.current().location),
+            path: None,
+            bytes,
+            fetched: totals.fetched,
+            resumed: totals.resumed,
+            elapsed: self.elapsed(),
+            connections: totals.connections,
+            segments: totals.segments,
+            retries: sources.recovery.retries(),
+            etag: None,
+            checksums: Vec::new(),
+            not_modified: false,
+        }
+    }
+
+    /// The most connections over all sources. The number that a handle gives is for all of them together.
+    pub(super) fn max_connections(&self, sources: &DownloadSources) -> usize {
+        let most = self.connections().max();
+        if self.steering.and_then(JobSteering::connections).is_some() {
+            most
+        } else {
+            sources.max_connections(most)
         }
     }
 

@@ -11,9 +11,9 @@ use http::header::LAST_MODIFIED;
 use super::completion::complete_unmodified;
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
+use super::download_totals::DownloadTotals;
 use super::first_request::{FirstRequest, FirstRequestOutcome, FirstResponse, first_permit};
 use super::partial_download::PartialDownload;
-use super::strategy::DownloadTotals;
 use crate::disk::{
     DownloadPaths, FileOwner, StoredValidators, blocking, file_owner, load_validators,
 };

@@ -197,7 +197,7 @@ fn first_range(
     resumed: Option<&ResumedDownload>,
     round_trip: Duration,
 ) -> Range<u64> {
-    let connections = sources.max_connections(context.connections().max());
+    let connections = context.max_connections(sources);
     let options = context.engine.segment_options(connections);
     let has_tls = sources.current().location.scheme() == "https";
     match resumed {

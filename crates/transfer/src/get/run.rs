@@ -15,6 +15,7 @@ use super::completion::{PublishOutcome, complete, complete_unmodified, set_aside
 use super::context::{EngineState, JobContext};
 use super::destination::{DownloadDestination, ResolvedOutput};
 use super::download_sources::DownloadSources;
+use super::download_totals::DownloadTotals;
 use super::expectations::FileExpectations;
 use super::finished_file::finish_existing;
 use super::first_request::{
@@ -30,7 +31,7 @@ use super::partial_download::PartialDownload;
 use super::single_response::HandedOverResponse;
 use super::source_recovery::fail_over;
 use super::steering::JobSteering;
-use super::strategy::{DownloadTotals, DownloadedFile, Restart, RestartReason, StrategyOutcome};
+use super::strategy::{DownloadedFile, Restart, RestartReason, StrategyOutcome};
 use super::strategy_choice::run_strategy;
 use super::stream_output;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
@@ -397,7 +398,7 @@ impl<'a> DownloadRun<'a> {
                     path: Some(published.path),
                     etag: published.etag,
                     checksums: published.checksums,
-                    ..self.totals.outcome(self.context, &self.sources, bytes)
+                    ..self.context.outcome(&self.totals, &self.sources, bytes)
                 })))
             }
             PublishOutcome::WrongDigest { partial, error } => {

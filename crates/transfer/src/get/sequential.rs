@@ -14,15 +14,14 @@ use super::attempt_error::AttemptError;
 use super::context::{JobContext, PROGRESS_INTERVAL};
 use super::decode_pipe::{DecodePipe, PipeOutput};
 use super::download_sources::DownloadSources;
+use super::download_totals::DownloadTotals;
 use super::expectations::FileExpectations;
 use super::host_limits::HostPermit;
 use super::partial_claim::PartialClaim;
 use super::request::send;
 use super::snapshot::RequestSnapshot;
 use super::source_recovery::{Recovery, recover};
-use super::strategy::{
-    DownloadTotals, DownloadedFile, RestartReason, StrategyOutcome, start_follower,
-};
+use super::strategy::{DownloadedFile, RestartReason, StrategyOutcome, start_follower};
 use super::stream_plan::{StreamContinuation, StreamEnd, StreamPlan, StreamResponseHead};
 use crate::checksum::{DigestFollower, DigestSet};
 use crate::error::{GetError, NetworkError, OriginError, VerificationError};

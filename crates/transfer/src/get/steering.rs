@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::download_sources::DownloadSources;
+use super::download_totals::DownloadTotals;
 use super::job_rate_limit::JobRateLimit;
 use super::snapshot::{
     ConnectionReport, DownloadSnapshot, RequestSnapshot, SnapshotSource, SourceSnapshot,
 };
-use super::strategy::DownloadTotals;
 use crate::range_set::RangeSet;
 
 /// What a job and its handle share.

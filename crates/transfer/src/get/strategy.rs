@@ -5,13 +5,10 @@
 //! [`run`](super::run) to do.
 
 use super::checkpoint::Checkpointer;
-use super::context::JobContext;
-use super::download_sources::DownloadSources;
 use super::partial_claim::PartialClaim;
 use super::partial_download::PartialDownload;
 use crate::checksum::{DigestFollower, DigestSet};
 use crate::journal::SavedRange;
-use crate::options::DownloadOutcome;
 
 /// How a strategy ended, when not with an error.
 #[derive(Debug)]
@@ -70,43 +67,4 @@ pub(super) struct UnsavedRanges {
 pub(super) fn start_follower(claim: &PartialClaim) -> Option<DigestFollower> {
     let digests = DigestSet::new(claim.digests.algorithms());
     (!digests.is_empty()).then(|| DigestFollower::start(claim.partial.storage(), digests))
-}
-
-/// Numbers for the outcome, added up over all attempts.
-#[derive(Debug, Default)]
-pub(super) struct DownloadTotals {
-    /// Bytes over the wire.
-    pub(super) fetched: u64,
-    /// Bytes kept from an earlier run.
-    pub(super) resumed: u64,
-    /// Requests that brought bytes.
-    pub(super) segments: u64,
-    /// Connections that the control settled on.
-    pub(super) connections: usize,
-}
-
-impl DownloadTotals {
-    /// An outcome with these numbers, for a file of this length.
-    pub(super) fn outcome(
-        &self,
-        context: &JobContext<'_>,
-        sources: &DownloadSources,
-        bytes: u64,
-    ) -> DownloadOutcome {
-        DownloadOutcome {
-            url: haul_net::without_credentials(&context.job.url),
-            final_url: haul_net::without_credentials(&sources.current().location),
-            path: None,
-            bytes,
-            fetched: self.fetched,
-            resumed: self.resumed,
-            elapsed: context.elapsed(),
-            connections: self.connections,
-            segments: self.segments,
-            retries: sources.recovery.retries(),
-            etag: None,
-            checksums: Vec::new(),
-            not_modified: false,
-        }
-    }
 }

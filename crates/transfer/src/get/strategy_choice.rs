@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
+use super::download_totals::DownloadTotals;
 use super::expectations::FileExpectations;
 use super::first_request::FirstResponse;
 use super::host_limits::HostPermit;
 use super::partial_claim::PartialClaim;
 use super::segmented::{self, SegmentedStart};
 use super::sequential::{self, SequentialStart};
-use super::strategy::{DownloadTotals, DownloadedFile, RestartReason, StrategyOutcome};
+use super::strategy::{DownloadedFile, RestartReason, StrategyOutcome};
 use crate::error::GetError;
 use crate::event::TransferEvent;
 use crate::response::ResponseContent;
@@ -97,8 +98,7 @@ fn first_part(
             coding: None,
             ..
         } if sources.current().needs_length_first => {
-            let connections = context.connections().max();
-            let connections = sources.max_connections(connections);
+            let connections = context.max_connections(sources);
             Some((0..total.div_ceil(connections as u64), *total))
         }
         _ => None,

@@ -10,6 +10,7 @@ use haul_plan::{ResourceVersion, expected_digests};
 use super::context::JobContext;
 use super::decode_pipe::PipeOutput;
 use super::download_sources::DownloadSources;
+use super::download_totals::DownloadTotals;
 use super::expectations::FileExpectations;
 use super::first_request::{
     FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, permit_of_responder,
@@ -17,7 +18,6 @@ use super::first_request::{
 use super::host_limits::HostPermit;
 use super::sequential::{SequentialDownload, SequentialEnd, open_pipe, warn_of_stream};
 use super::source_recovery::fail_over;
-use super::strategy::DownloadTotals;
 use super::stream_plan::{StreamPlan, StreamResponseHead};
 use crate::checksum::DigestSet;
 use crate::error::{GetError, LocalError, VerificationError};
@@ -87,7 +87,7 @@ pub(super) async fn download(
         path,
         etag,
         checksums: digests.report(&computed),
-        ..totals.outcome(context, sources, bytes)
+        ..context.outcome(&totals, sources, bytes)
     })
 }
 

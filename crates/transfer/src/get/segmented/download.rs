@@ -22,15 +22,13 @@ use crate::error::{GetError, LocalError};
 use crate::get::checkpoint::Checkpointer;
 use crate::get::context::JobContext;
 use crate::get::download_sources::DownloadSources;
+use crate::get::download_totals::DownloadTotals;
 use crate::get::expectations::FileExpectations;
 use crate::get::host_limits::HostPermit;
 use crate::get::partial_claim::PartialClaim;
 use crate::get::segment_plan::SegmentPlan;
 use crate::get::snapshot::SnapshotSource;
-use crate::get::steering::JobSteering;
-use crate::get::strategy::{
-    DownloadTotals, DownloadedFile, StrategyOutcome, UnsavedRanges, start_follower,
-};
+use crate::get::strategy::{DownloadedFile, StrategyOutcome, UnsavedRanges, start_follower};
 use crate::journal::{Journal, JournalHeader};
 use crate::options::ConnectionCount;
 use crate::range_set::RangeSet;
@@ -229,16 +227,7 @@ fn coordinator<'a>(
 ) -> SegmentCoordinator<'a> {
     let options = context.options();
     let connections = context.connections();
-    // The number that the job's handle gives is for all sources together.
-    let is_steered = context
-        .steering
-        .and_then(JobSteering::connections)
-        .is_some();
-    let max_connections = if is_steered {
-        connections.max()
-    } else {
-        sources.max_connections(connections.max())
-    };
+    let max_connections = context.max_connections(sources);
     let content = SourceContent {
         version: &claim.digests.pinned(&claim.version),
         digests: &claim.digests.announced,
