@@ -132,7 +132,7 @@ async fn a_bucket_that_cannot_be_listed_is_named_with_what_to_do() {
 
 /// A signal while the store is silent: what was listed so far is not all, whatever has become of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_that_a_signal_ends_is_not_complete() {
+async fn f39_a_list_that_a_signal_ends_is_not_complete() {
     for silent_from in [1, 2] {
         for command in [
             &["get", "-r", "s3://bucket/p/", "-d", "down"][..],
@@ -176,7 +176,7 @@ async fn a_list_that_a_signal_ends_is_not_complete() {
 
 /// A store that names neither whether a page is the last one nor what follows it.
 #[tokio::test]
-async fn a_full_page_that_does_not_say_whether_it_is_the_last_one_is_no_list() {
+async fn f39_a_full_page_that_does_not_say_whether_it_is_the_last_one_is_no_list() {
     let store = ObjectStore::start().await;
     store.insert("p/a", b"x");
     let page = "<ListBucketResult><MaxKeys>1</MaxKeys><Contents><Key>p/a</Key><Size>1</Size></Contents></ListBucketResult>";
@@ -194,7 +194,7 @@ async fn a_full_page_that_does_not_say_whether_it_is_the_last_one_is_no_list() {
 
 /// A file of a folder that is in the way of an object is not deleted for it.
 #[tokio::test]
-async fn a_folder_in_the_way_of_an_object_keeps_its_files() {
+async fn f28_a_folder_in_the_way_of_an_object_keeps_its_files() {
     let store = ObjectStore::start().await;
     store.insert("p/data", b"x");
     store.insert("p/z", b"x");
