@@ -80,7 +80,7 @@ pub enum SyncPlaceError {
     #[error("{} is not a folder that can be read", .0.display())]
     NotAFolder(PathBuf),
     /// Nothing would be below it.
-    #[error("{0} is a pattern, and a sync takes whole folders")]
+    #[error("{} is a pattern, and a sync takes whole folders", .0.to_string().trim_end_matches('/'))]
     Pattern(S3Address),
     /// One of them would be changed while it is read.
     #[error("{0} and {1} are the same, or one is inside the other")]
