@@ -185,7 +185,8 @@ def test_an_upload_that_is_not_resumed_begins_again(
     for resume in (True, False):
         slow = haul.Client(s3=store.settings(), limit="4M")
         with pytest.raises(RuntimeError):
-            slow.put(source, "s3://bucket/big", part_size="5M", progress=_stop_after_two_parts)
+            # One part after the other, so that two are complete by then.
+            slow.put(source, "s3://bucket/big", part_size="5M", connections=1, progress=_stop_after_two_parts)
         upload = store_client.put(source, "s3://bucket/big", part_size="5M", resume=resume)
         assert (upload.resumed > 0) is resume
         assert upload.bytes == 20_000_000

@@ -37,9 +37,9 @@ use directory_cache::DirectoryCache;
 use file_owner::FileOwnerLookup;
 use linked_folders::LinkedFolders;
 
-/// The memory that jobs of slow hosts may take while haul reads on to those of other hosts, in bytes: some 20,000 jobs. All that a batch
+/// The memory that jobs of slow hosts may take while haul reads on to those of other hosts, in bytes: some 10,000 jobs. All that a batch
 /// needs is 64 MiB (row C1).
-const MAX_READ_AHEAD: usize = 16 << 20;
+const MAX_READ_AHEAD: usize = 8 << 20;
 
 /// Why a job has no file: the folder is on a disk that folds names.
 const SAME_NAME_IN_FOLDER: &str = "the folder takes another file's name for the same, which differs only in the case or form of letters";
