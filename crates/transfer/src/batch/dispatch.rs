@@ -20,7 +20,7 @@
 //!
 //! # Order of calls
 //!
-//! The *feeder* reads the list: while [`JobDispatcher::has_room`], it calls [`JobDispatcher::add`]; at the list's end
+//! The *feeder* reads the list: while [`JobDispatcher::make_room`] succeeds, it calls [`JobDispatcher::add`]; at the list's end
 //! [`JobDispatcher::close`]. Without room it waits until a job has ended, or some milliseconds.
 //!
 //! The *driver* runs jobs: after every call that changes anything, and when the moment of the last
@@ -158,9 +158,9 @@ impl<T> JobDispatcher<T> {
         std::mem::take(&mut self.requested_pauses)
     }
 
-    /// Whether there is room for a job. A full window is doubled, up to `max_window`, if slots are free that none of the held jobs may
+    /// Makes room for a job; false if there is none. A full window is doubled, up to `max_window`, if slots are free that none of the held jobs may
     /// take: other hosts would help, and the list may have some. A job that is added without room is held beyond the window.
-    pub(super) fn has_room(&mut self, max_window: usize) -> bool {
+    pub(super) fn make_room(&mut self, max_window: usize) -> bool {
         let max_window = max_window.max(self.options.window).max(1);
         let has_runnable_job = !(self.ready.is_empty() && self.untried.is_empty());
         if self.jobs.len() >= self.window && !has_runnable_job && self.slots.has_free_slot() {

@@ -49,7 +49,7 @@ impl JobQueue {
         }
     }
 
-    /// Adds a job if there is room for it ([`JobDispatcher::has_room`]), and returns whether a job may start now.
+    /// Adds a job if there is room for it ([`JobDispatcher::make_room`]), and returns whether a job may start now.
     pub(super) fn try_add(
         &self,
         job: Box<BatchJob>,
@@ -58,7 +58,7 @@ impl JobQueue {
         let host = job.host().into_owned();
         let now = self.now();
         let mut dispatcher = self.lock();
-        if !dispatcher.has_room(max_window) {
+        if !dispatcher.make_room(max_window) {
             return Err(job);
         }
         dispatcher.add(&host, job, now);

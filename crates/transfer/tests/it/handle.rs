@@ -64,6 +64,12 @@ impl SteeredJob {
         .await
     }
 
+    /// Pauses the job, and waits until it is.
+    async fn pause(&mut self) -> DownloadSnapshot {
+        self.handle.pause();
+        self.wait_until(|snapshot| snapshot.is_paused).await
+    }
+
     async fn end(mut self) -> Result<DownloadOutcome, GetError> {
         let ended: Option<Result<_, JoinError>> = within(LIMIT, self.tasks.join_next()).await;
         ended.unwrap().unwrap()
@@ -125,8 +131,7 @@ async fn a_snapshot_shows_every_request_and_a_pause_ends_them_until_the_job_is_r
         (4, ConnectionCountLimit::UserNumber)
     );
 
-    job.handle.pause();
-    let paused = job.wait_until(|snapshot| snapshot.is_paused).await;
+    let paused = job.pause().await;
     assert!(paused.requests.is_empty() && is_silent(&paused));
     let requests = origin.requests().len();
     origin.replace("/f.bin", OriginResource::new(content()));
@@ -154,8 +159,7 @@ async fn a_pause_shows_that_bytes_without_a_validator_are_gone_and_the_job_begin
     assert_eq!((seen.requests.len(), seen.sources.len()), (1, 1));
     assert_eq!(seen.requests[0].position, BYTES);
     assert_eq!(seen.requests[0].address, Some(origin.address()));
-    job.handle.pause();
-    let paused = job.wait_until(|snapshot| snapshot.is_paused).await;
+    let paused = job.pause().await;
     assert_eq!(
         (paused.requests.len(), paused.sources.len()),
         (0, 1),
@@ -176,8 +180,7 @@ async fn a_removed_job_leaves_nothing_whether_it_runs_or_is_paused() {
         job.wait_until(is_silent).await;
         assert_eq!(case.listing().len(), 2);
         if pauses {
-            job.handle.pause();
-            job.wait_until(|snapshot| snapshot.is_paused).await;
+            job.pause().await;
         }
         job.handle.remove();
         let error = job.end().await.unwrap_err();
@@ -197,8 +200,7 @@ async fn a_job_that_is_removed_before_a_response_leaves_nothing_of_an_earlier_ru
         let url = origin.url("/f.bin");
         let mut earlier = SteeredJob::start(&case, &url, |_| {});
         earlier.wait_until(is_silent).await;
-        earlier.handle.pause();
-        earlier.wait_until(|snapshot| snapshot.is_paused).await;
+        earlier.pause().await;
         drop(earlier);
         assert_eq!(case.listing().len(), 2);
         origin.replace("/f.bin", silent());
@@ -225,8 +227,7 @@ async fn a_paused_job_that_is_removed_leaves_the_bytes_of_another_url() {
     for path in ["/f.bin", "/other"] {
         let mut job = SteeredJob::start(&case, &origin.url(path), |_| {});
         job.wait_until(is_silent).await;
-        job.handle.pause();
-        job.wait_until(|snapshot| snapshot.is_paused).await;
+        job.pause().await;
         jobs.push(job);
     }
     let [first, second] = jobs.try_into().ok().unwrap();
@@ -265,8 +266,7 @@ async fn a_paused_job_that_is_removed_leaves_the_files_of_another_job() {
     let url = origin.url("/f.bin");
     let mut paused = SteeredJob::start(&case, &url, |_| {});
     paused.wait_until(is_silent).await;
-    paused.handle.pause();
-    paused.wait_until(|snapshot| snapshot.is_paused).await;
+    paused.pause().await;
     let mut other = SteeredJob::start(&case, &url, |_| {});
     other
         .wait_until(|snapshot| snapshot.requests.len() == 4)

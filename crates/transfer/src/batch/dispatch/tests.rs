@@ -376,7 +376,7 @@ fn a_full_window_grows_while_slots_are_free_that_none_of_its_jobs_may_take() {
     let mut dispatcher = dispatcher_with(options, &list);
     let fill = |dispatcher: &mut JobDispatcher<u32>, max_window| {
         let held = dispatcher.held_jobs();
-        while dispatcher.has_room(max_window) {
+        while dispatcher.make_room(max_window) {
             dispatcher.add("a", 0, ms(0));
         }
         dispatcher.held_jobs() - held

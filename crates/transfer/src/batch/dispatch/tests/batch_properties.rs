@@ -148,7 +148,7 @@ impl DispatcherModel {
 
     fn step(&mut self, step: &DispatcherStep) {
         match step {
-            DispatcherStep::Add(host) if self.dispatcher.has_room(2 * self.options.window) => {
+            DispatcherStep::Add(host) if self.dispatcher.make_room(2 * self.options.window) => {
                 let job = self.jobs.len();
                 self.jobs.push((*host, ModelJobState::New));
                 self.dispatcher.add(&format!("h{host}"), job, self.now);

@@ -251,7 +251,7 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
 
     /// Adds the jobs for which there is room.
     fn feed(&mut self) {
-        while !self.dispatcher.is_closed() && self.dispatcher.has_room(MAX_WINDOW) {
+        while !self.dispatcher.is_closed() && self.dispatcher.make_room(MAX_WINDOW) {
             let Some((job, host)) = self.list.next() else {
                 return self.dispatcher.close();
             };
